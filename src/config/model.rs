@@ -1,0 +1,201 @@
+//! What a checked configuration says: typed values only, every placeholder already replaced, every default already in.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Uri;
+use hyper::header::{HeaderName, HeaderValue};
+use indexmap::IndexMap;
+
+use crate::names::{Naming, ServerName};
+
+/// The whole file, checked. Two of them are compared by [`Change::between`](super::Change::between).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Where the MCP endpoint listens.
+    pub listen: SocketAddr,
+    /// Where metrics, probes and the status listen.
+    pub admin: SocketAddr,
+    /// Lets `listen` be a public address although nobody is authenticated.
+    pub insecure: bool,
+    /// `Host` values accepted beside the loopback forms (lower case, without port).
+    pub allowed_hosts: Vec<String>,
+    /// `Origin` values accepted beside the loopback forms (lower case, as browsers send them).
+    pub allowed_origins: Vec<String>,
+    /// How the aggregating view names things.
+    pub naming: Naming,
+    /// Whether a server's `title` is put before its tools' descriptions in aggregating views.
+    pub describe_origin: bool,
+    /// Sizes, counts and times that hold for the whole process.
+    pub limits: Limits,
+    /// The servers in the order of the file: the order of every list.
+    pub servers: IndexMap<ServerName, Arc<Server>>,
+}
+
+/// Limits of the whole process; the reasons stand beside the defaults in [`Limits::default`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Largest request body from a client, in bytes.
+    pub request_body: usize,
+    /// Largest message from a server, in bytes (an HTTP body, one SSE event or one stdio line).
+    pub upstream_message: usize,
+    /// Deepest nesting of a JSON message, either way.
+    pub json_depth: usize,
+    /// Sessions held at once.
+    pub sessions: usize,
+    /// How long an idle session is held in memory.
+    pub session_idle: Duration,
+    /// Calls in flight per session.
+    pub calls_per_session: usize,
+    /// How long the first list after a start waits for servers that have none yet.
+    pub first_list_wait: Duration,
+    /// The shortest time between two attempts to connect to one server.
+    pub reconnect_interval: Duration,
+    /// How often a listing is fetched again where the server cannot tell us of changes.
+    pub refresh_interval: Duration,
+    /// How long readiness fails before the listener closes, at the end.
+    pub drain_delay: Duration,
+    /// How long calls in flight may run on, at the end.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            request_body: 4 << 20,                    // what the official SDK servers accept
+            upstream_message: 16 << 20,               // screenshots and files as base64 fit
+            json_depth: 128,                          // serde_json's own limit: deeper breaks the next parser
+            sessions: 10_000,                         // as the Python SDK
+            session_idle: Duration::from_secs(30 * 60), // as the Python SDK
+            calls_per_session: 64,
+            first_list_wait: Duration::from_secs(5),  // npx needs a few seconds to start a server
+            reconnect_interval: Duration::from_secs(10), // LibreChat's own figure
+            refresh_interval: Duration::from_secs(60),
+            drain_delay: Duration::ZERO,
+            drain_timeout: Duration::from_secs(30),   // Kubernetes' default grace
+        }
+    }
+}
+
+/// One configured server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// The exposed form of its key.
+    pub name: ServerName,
+    /// The key as written in the file: what people call it.
+    pub key: String,
+    /// A name for people, if the file gives one.
+    pub title: Option<String>,
+    /// How to reach it.
+    pub reach: Reach,
+    /// Which revisions to speak with it.
+    pub protocol: Protocol,
+    /// Connect at start (`true`) or at the first call (`startup: false`).
+    pub eager: bool,
+    /// A call's time without any sign of life (progress counts as one).
+    pub timeout: Duration,
+    /// Connect, handshake and listing together.
+    pub connect_timeout: Duration,
+    /// A call's time in all, whatever its progress.
+    pub max_total: Duration,
+    /// How its names are exposed in aggregating views.
+    pub naming: Naming,
+    /// Which of its tools are offered, and under which names.
+    pub tools: Tools,
+    /// The operator's stamp: strictly newer than before replaces the connection. Milliseconds since 1970.
+    pub updated_at: Option<u64>,
+}
+
+/// How to reach a server.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reach {
+    /// Over HTTP.
+    Http(Http),
+    /// As a child process that speaks over its standard input and output.
+    Stdio(Stdio),
+}
+
+/// An HTTP server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Http {
+    /// Its MCP endpoint (`http` or `https`).
+    pub url: Uri,
+    /// Sent with every request; values are marked sensitive.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Which HTTP transport to use.
+    pub transport: HttpTransport,
+    /// Certificates.
+    pub tls: Tls,
+}
+
+/// Which HTTP transport a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpTransport {
+    /// Streamable HTTP first, the older HTTP+SSE where that is refused.
+    Infer,
+    /// Streamable HTTP.
+    Streamable,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
+}
+
+/// Certificates towards a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// A PEM file of certificate authorities to trust besides the machine's own.
+    pub ca: Option<PathBuf>,
+    /// Our own certificate chain, PEM.
+    pub cert: Option<PathBuf>,
+    /// Our own key, PEM.
+    pub key: Option<PathBuf>,
+    /// Trusts any certificate. For trials only.
+    pub insecure: bool,
+}
+
+/// A child process.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Stdio {
+    /// The program; `self` in the file has become our own executable.
+    pub command: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables set beside the few that are passed on.
+    pub env: Vec<(String, String)>,
+    /// Its working directory; ours by default.
+    pub cwd: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Stdio {
+    /// Arguments and variables may hold secrets, so only counts are told.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stdio({}, {} args, {} variables)", self.command.display(), self.args.len(), self.env.len())
+    }
+}
+
+/// Which revisions to speak with a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Protocol {
+    /// Find out.
+    Auto,
+    /// `initialize` and sessions, revisions up to 2025-11-25.
+    Legacy,
+    /// Stateless, 2026-07-28 and later.
+    Modern,
+    /// Just this revision.
+    Revision(String),
+}
+
+/// Which tools of a server are offered, and how.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tools {
+    /// Globs on the server's own names; empty allows all.
+    pub allow: Vec<String>,
+    /// Globs on the server's own names; denied even if allowed.
+    pub deny: Vec<String>,
+    /// The server's own name → the name before the suffix.
+    pub rename: IndexMap<String, String>,
+    /// The server's own name → a description in place of its own.
+    pub describe: IndexMap<String, String>,
+}

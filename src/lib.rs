@@ -1,0 +1,4 @@
+//! trunkline joins many MCP servers into one streamable-HTTP endpoint.
+
+pub mod config;
+pub mod names;
