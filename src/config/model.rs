@@ -64,17 +64,17 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            request_body: 4 << 20,                    // what the official SDK servers accept
-            upstream_message: 16 << 20,               // screenshots and files as base64 fit
-            json_depth: 128,                          // serde_json's own limit: deeper breaks the next parser
-            sessions: 10_000,                         // as the Python SDK
+            request_body: 4 << 20,                      // what the official SDK servers accept
+            upstream_message: 16 << 20,                 // screenshots and files as base64 fit
+            json_depth: 128,  // serde_json's own limit: deeper breaks the next parser
+            sessions: 10_000, // as the Python SDK
             session_idle: Duration::from_secs(30 * 60), // as the Python SDK
             calls_per_session: 64,
-            first_list_wait: Duration::from_secs(5),  // npx needs a few seconds to start a server
+            first_list_wait: Duration::from_secs(5), // npx needs a few seconds to start a server
             reconnect_interval: Duration::from_secs(10), // LibreChat's own figure
             refresh_interval: Duration::from_secs(60),
             drain_delay: Duration::ZERO,
-            drain_timeout: Duration::from_secs(30),   // Kubernetes' default grace
+            drain_timeout: Duration::from_secs(30), // Kubernetes' default grace
         }
     }
 }
