@@ -1,5 +1,7 @@
 //! trunkline joins many MCP servers into one streamable-HTTP endpoint.
 
+pub mod catalog;
 pub mod config;
+pub mod mcp;
 pub mod names;
 pub mod wire;
