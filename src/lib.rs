@@ -3,5 +3,6 @@
 pub mod catalog;
 pub mod config;
 pub mod mcp;
+pub mod metrics;
 pub mod names;
 pub mod wire;
