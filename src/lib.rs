@@ -2,4 +2,5 @@
 
 pub mod config;
 pub mod names;
+pub mod transport;
 pub mod wire;
