@@ -5,4 +5,5 @@ pub mod config;
 pub mod mcp;
 pub mod metrics;
 pub mod names;
+pub mod transport;
 pub mod wire;
