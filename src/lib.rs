@@ -6,4 +6,5 @@ pub mod mcp;
 pub mod metrics;
 pub mod names;
 pub mod transport;
+pub mod upstream;
 pub mod wire;
