@@ -112,7 +112,7 @@ pub fn initialize_result(revision: Revision, instructions: &str) -> String {
         text => format!(r#","instructions":{}"#, quoted(text)),
     };
     format!(
-        r#"{{"protocolVersion":"{revision}","capabilities":{{"tools":{{"listChanged":true}},"logging":{{}}}},"serverInfo":{{"name":"trunkline","version":"{}"}}{instructions}}}"#,
+        r#"{{"protocolVersion":"{revision}","capabilities":{{"tools":{{"listChanged":true}}}},"serverInfo":{{"name":"trunkline","version":"{}"}}{instructions}}}"#,
         env!("CARGO_PKG_VERSION")
     )
 }

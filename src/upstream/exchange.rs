@@ -41,6 +41,16 @@ impl Exchange {
         self.reply.next().await
     }
 
+    /// Its id, and the token of its progress.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Answers a request that the server makes in the middle of it.
+    pub async fn refuse(&self, request: &Message) {
+        self.ready.answer(request).await;
+    }
+
     /// On which of the upstream's links it runs.
     pub fn generation(&self) -> u64 {
         self.ready.generation

@@ -17,7 +17,7 @@ use crate::config::{Limits, Reach};
 use crate::mcp::method;
 use crate::metrics;
 use crate::transport::{Dialer, Failure};
-use crate::wire::{self, Code, Kind, Message};
+use crate::wire::{Kind, Message};
 
 pub(super) struct Keeper {
     upstream: Arc<Upstream>,
@@ -221,19 +221,7 @@ impl Keeper {
     async fn unasked(&self, ready: &Ready, message: &Message) -> bool {
         match (message.kind(), message.method()) {
             (Kind::Notification, method::TOOLS_CHANGED) => return true,
-            (Kind::Request, asked) => {
-                let id = message.id().unwrap_or_default();
-                let answer = match asked {
-                    method::PING => wire::response(&id, b"{}"),
-                    other => wire::error(
-                        Some(&id),
-                        Code::MethodNotFound,
-                        &format!("{other} was not offered by this client"),
-                    ),
-                };
-                // A server that does not read loses the answer, not us.
-                drop(timeout(ANSWER_TIME, ready.link.send(answer)).await);
-            }
+            (Kind::Request, _) => ready.answer(message).await,
             (Kind::Notification | Kind::Result | Kind::Error, _) => {}
         }
         false
@@ -314,8 +302,6 @@ impl Keeper {
 
 /// Between two list requests that a server asked for.
 const LIST_PACE: Duration = Duration::from_secs(1);
-/// How long an answer to a server's own request may take to be written.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How long after a reload calls may still come in on the link that it replaced.
 const LATE_CALLS: Duration = Duration::from_secs(1);
 

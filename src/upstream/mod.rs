@@ -161,6 +161,20 @@ impl Upstream {
         drop(tokio::time::timeout(patience, listed).await);
     }
 
+    /// Why calls cannot be made now, if so.
+    pub fn unavailable(&self) -> Option<Unavailable> {
+        match self.state() {
+            State::Ready(_) => None,
+            other => Some(other.unavailable()),
+        }
+    }
+
+    /// A server told in the middle of a call that its tools changed.
+    pub fn tools_changed(&self) {
+        self.wishes.relist.store(true, Ordering::Release);
+        self.wishes.woken.notify_one();
+    }
+
     /// Sends a request that `write` makes for an id of ours.
     ///
     /// # Errors

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::mcp::Hello;
+use crate::mcp::{Hello, method};
 use crate::transport::{Failure, Link};
+use crate::wire::{self, Code, Message};
 
 /// How an upstream is. Only its keeper changes it.
 #[derive(Debug, Clone)]
@@ -117,6 +118,24 @@ impl State {
         }
     }
 }
+
+impl Ready {
+    /// Answers a server's own request, so that it does not wait in vain: we offer it nothing but `ping`.
+    pub(super) async fn answer(&self, asked: &Message) {
+        let id = asked.id().unwrap_or_default();
+        let text = match asked.method() {
+            method::PING => wire::response(&id, b"{}"),
+            other => {
+                wire::error(Some(&id), Code::MethodNotFound, &format!("{other} was not offered by this client"))
+            }
+        };
+        // A server that does not read loses the answer, not us.
+        drop(timeout(ANSWER_TIME, self.link.send(text)).await);
+    }
+}
+
+/// How long an answer to a server's own request may take to be written.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 impl Unavailable {
     /// What a failed call says of the server.

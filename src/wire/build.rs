@@ -38,6 +38,11 @@ pub fn error(id: Option<&[u8]>, code: Code, message: &str) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":{number},"message":{}}}}}"#, quoted(message)).into()
 }
 
+/// An answer with a server's own error; `id` and `error` are raw JSON.
+pub fn failure(id: &[u8], error: &[u8]) -> Bytes {
+    [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error, b"}"].concat().into()
+}
+
 /// `text`, valid JSON, on one line. Line breaks can only stand between its tokens, so nothing of it changes.
 pub fn flat(text: Bytes) -> Bytes {
     if memchr2(b'\n', b'\r', &text).is_none() {

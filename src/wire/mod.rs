@@ -11,7 +11,7 @@ mod member;
 mod message;
 mod sse;
 
-pub use build::{error, flat, notification, quoted, request, response};
+pub use build::{error, failure, flat, notification, quoted, request, response};
 pub use code::Code;
 pub use member::{Malformed, Span, Text, elements, members};
 pub use message::{Kind, Message};
