@@ -3,4 +3,5 @@
 pub mod config;
 pub mod metrics;
 pub mod names;
+pub mod session;
 pub mod wire;
