@@ -2,9 +2,12 @@
 
 pub mod catalog;
 pub mod config;
+pub mod fleet;
 pub mod mcp;
 pub mod metrics;
 pub mod names;
+pub mod relay;
+pub mod session;
 pub mod transport;
 pub mod upstream;
 pub mod wire;
