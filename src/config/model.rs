@@ -1,6 +1,7 @@
 //! What a checked configuration says: typed values only, every placeholder already replaced, every default already in.
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,23 @@ pub struct Config {
     pub limits: Limits,
     /// The servers in the order of the file: the order of every list.
     pub servers: IndexMap<ServerName, Arc<Server>>,
+}
+
+impl Default for Config {
+    /// No server at all; the other values are those of an otherwise empty file.
+    fn default() -> Self {
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, 8931).into(),
+            admin: (Ipv4Addr::LOCALHOST, 8932).into(),
+            insecure: false,
+            allowed_hosts: vec![],
+            allowed_origins: vec![],
+            naming: Naming::default(),
+            describe_origin: true,
+            limits: Limits::default(),
+            servers: IndexMap::new(),
+        }
+    }
 }
 
 /// Limits of the whole process; the reasons stand beside the defaults in [`Limits::default`].
@@ -80,7 +98,7 @@ impl Default for Limits {
 }
 
 /// One configured server.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Server {
     /// The exposed form of its key.
     pub name: ServerName,
@@ -108,6 +126,13 @@ pub struct Server {
     pub updated_at: Option<u64>,
 }
 
+impl fmt::Debug for Server {
+    /// Any text may have come by a placeholder, so only the name and the way are told.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({}, {:?})", self.name, self.reach)
+    }
+}
+
 /// How to reach a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reach {
@@ -118,7 +143,7 @@ pub enum Reach {
 }
 
 /// An HTTP server.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Http {
     /// Its MCP endpoint (`http` or `https`).
     pub url: Uri,
@@ -128,6 +153,21 @@ pub struct Http {
     pub transport: HttpTransport,
     /// Certificates.
     pub tls: Tls,
+}
+
+impl Http {
+    /// Where it is, fit for logs: a path or query may hold a secret, so there is only `https://host:port`. A user and
+    /// password have long become a header.
+    pub fn origin(&self) -> String {
+        let scheme = self.url.scheme_str().unwrap_or_default();
+        format!("{scheme}://{}", self.url.authority().map_or("", |authority| authority.as_str()))
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Http({}, {} headers)", self.origin(), self.headers.len())
+    }
 }
 
 /// Which HTTP transport a server speaks.
@@ -167,9 +207,9 @@ pub struct Stdio {
     pub cwd: Option<PathBuf>,
 }
 
-impl std::fmt::Debug for Stdio {
+impl fmt::Debug for Stdio {
     /// Arguments and variables may hold secrets, so only counts are told.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stdio({}, {} args, {} variables)", self.command.display(), self.args.len(), self.env.len())
     }
 }
