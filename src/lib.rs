@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod config;
 pub mod fleet;
+pub mod front;
 pub mod mcp;
 pub mod metrics;
 pub mod names;
