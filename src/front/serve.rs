@@ -79,6 +79,11 @@ impl Server {
             }
         }
         drop(listener);
+        self.drained().await;
+    }
+
+    /// Waits, after `closing`, until the last connection has ended.
+    pub async fn drained(&self) {
         self.connections.close();
         self.connections.wait().await;
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
 use super::state::Ready;
@@ -13,6 +13,21 @@ use crate::config::{Protocol, Server};
 use crate::mcp::{Hello, Revision, initialize_params, method};
 use crate::transport::{Dialer, Failure, Link};
 use crate::wire::{Kind, Message, notification, request};
+
+/// Connects to a server, lists what it has and leaves again: for checks before anything runs.
+///
+/// # Errors
+/// Why it is of no use.
+pub async fn try_once(dialer: &Dialer, server: &Server) -> Result<(Hello, Listing), Failure> {
+    let trying = async {
+        let ready = Arc::new(connect(dialer, server, 1).await?);
+        let listing = list(ready.clone()).await;
+        ready.link.close().await;
+        listing.map(|listing| (ready.hello.clone(), listing))
+    };
+    let late = |_| Failure::Unreachable(format!("it did not answer within {:?}", server.connect_timeout));
+    timeout(server.connect_timeout, trying).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
+}
 
 /// Dials and shakes hands.
 pub(super) async fn connect(dialer: &Dialer, server: &Server, generation: u64) -> Result<Ready, Failure> {

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use exchange::Exchange;
+pub use handshake::try_once;
 pub use state::{Ready, State, Status, Unavailable, Why};
 
 use crate::catalog::Listing;
