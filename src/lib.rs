@@ -1,5 +1,6 @@
 //! trunkline joins many MCP servers into one streamable-HTTP endpoint.
 
+pub mod app;
 pub mod config;
 pub mod metrics;
 pub mod names;

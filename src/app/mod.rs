@@ -1,0 +1,3 @@
+//! Wires everything together and gives it to people: the subcommands.
+
+pub mod demo;
