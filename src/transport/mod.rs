@@ -14,6 +14,8 @@ mod tally;
 mod testing;
 mod text;
 mod tls;
+#[cfg(test)]
+mod tls_tests;
 
 pub use dialer::{Dialer, Sizes};
 pub use failure::Failure;

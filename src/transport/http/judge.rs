@@ -117,9 +117,9 @@ mod tests {
         assert_eq!(verdict(404, &[], true), Verdict::Refused(Failure::SessionGone));
         assert_eq!(verdict(404, &[], false), Verdict::Error(404));
         assert_eq!(verdict(500, &[], true), Verdict::Error(500));
-        let challenge = Some(r#"Bearer resource_metadata="x""#.to_owned());
-        let asks = Failure::Unauthorized { status: 401, challenge: challenge.clone() };
-        assert_eq!(verdict(401, &[(WWW_AUTHENTICATE, &challenge.unwrap())], true), Verdict::Refused(asks));
+        let challenge = r#"Bearer resource_metadata="x""#;
+        let asks = Failure::Unauthorized { status: 401, challenge: Some(challenge.into()) };
+        assert_eq!(verdict(401, &[(WWW_AUTHENTICATE, challenge)], true), Verdict::Refused(asks));
         let gzip = verdict(200, &[(CONTENT_ENCODING, "gzip")], true);
         assert!(matches!(gzip, Verdict::Refused(Failure::Garbage(_))), "{gzip:?}");
     }

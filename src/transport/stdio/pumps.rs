@@ -13,7 +13,7 @@ use super::allowance::Allowance;
 use super::lines::{Line, Lines};
 use super::table::Table;
 use crate::names::ServerName;
-use crate::transport::text::{SHORT, Secrets};
+use crate::transport::text::{SHORT, Secrets, plain};
 use crate::transport::{Failure, Sizes, batch};
 
 /// Logged standard error, per second.
@@ -120,13 +120,14 @@ impl Common {
         }
     }
 
-    /// The line of standard error that explains an exit best: the last that speaks of an error, or the last. npm's very
-    /// last only says where its log is.
+    /// What explains an exit best: the lines of standard error that speak of an error, or the last one.
     pub(super) fn last_words(&self) -> Option<String> {
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_error =
-            |line: &&String| line.to_ascii_lowercase().contains("error") && !line.contains("A complete log");
-        let line = tail.iter().rfind(is_error).or(tail.back())?;
-        Some(self.secrets.plain(line.as_bytes(), SHORT))
+        let is_error = |line: &&String| line.to_ascii_lowercase().contains("error");
+        let mut words = tail.iter().filter(is_error).cloned().collect::<Vec<_>>();
+        if words.is_empty() {
+            words.push(tail.back()?.clone());
+        }
+        Some(plain(&words.join("; "), SHORT))
     }
 }
