@@ -14,7 +14,7 @@ struct Arguments {
     /// The configuration file [default: config/trunkline.yaml, or else a built-in demo]
     #[arg(long, global = true, env = "TRUNKLINE_CONFIG")]
     config: Option<PathBuf>,
-    /// What to log: error, warn, info, debug, trace, or per room as in trunkline::upstream=debug
+    /// What to log: error, warn, info, debug, trace, or one room alone as in `trunkline::upstream=debug`
     #[arg(long, global = true, env = "TRUNKLINE_LOG", default_value = "info")]
     log: String,
     /// How log lines look

@@ -38,9 +38,9 @@ async fn try_all(parsed: &Parsed) -> bool {
         tries.spawn(async move { (server.name.clone(), try_once(&dialer, &server).await) });
     }
     let mut good = true;
-    while let Some(tried) = tries.join_next().await {
-        let Ok((name, tried)) = tried else { continue };
-        match tried {
+    while let Some(ended) = tries.join_next().await {
+        let Ok((name, outcome)) = ended else { continue };
+        match outcome {
             Ok((hello, listing)) => {
                 say(&format!("{name}: {} tools, revision {}", listing.tools.len(), hello.revision));
             }

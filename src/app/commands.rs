@@ -59,7 +59,7 @@ fn told(progress: Progress) {
 pub async fn probe(origin: &Origin, name: &str) -> Exit {
     let Some(config) = load(origin) else { return Exit::Misused };
     let Some(server) = config.servers.values().find(|s| s.name.as_str() == name || s.key == name) else {
-        let known: Vec<_> = config.servers.keys().map(|name| name.as_str()).collect();
+        let known: Vec<_> = config.servers.keys().map(crate::names::ServerName::as_str).collect();
         complain(&format!("no server {name} is configured; there are: {}", known.join(", ")));
         return Exit::Misused;
     };
@@ -108,7 +108,7 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
     let ip = match bound.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
     };
     SocketAddr::new(ip, bound.port())
 }

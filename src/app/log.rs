@@ -62,7 +62,7 @@ pub fn start(filter: &str, format: Format) -> Result<Log, String> {
             }
         })
         .map_err(|error| format!("no thread for the log: {error}"))?;
-    let ender = lines.clone();
+    let last = lines.clone();
     let lines = Lines { lines, dropped };
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines).with_target(false);
     match format {
@@ -70,7 +70,7 @@ pub fn start(filter: &str, format: Format) -> Result<Log, String> {
         Format::Json => subscriber.json().flatten_event(true).with_current_span(false).try_init(),
     }
     .map_err(|error| error.to_string())?;
-    Ok(Log { lines: ender, written })
+    Ok(Log { lines: last, written })
 }
 
 /// An empty line ends the writer: a real one is never empty.

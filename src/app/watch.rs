@@ -40,7 +40,7 @@ impl Watch {
                 wake.notify_one();
             }
         });
-        let watcher = watcher.inspect_err(|error| warn(error)).ok();
+        let watcher = watcher.inspect_err(warn).ok();
         Self { watcher, watched: HashSet::new(), woken, poll: Instant::now() + POLL }
     }
 
@@ -56,18 +56,18 @@ impl Watch {
         for gone in self.watched.difference(&wanted) {
             drop(watcher.unwatch(gone)); // it may be deleted, and its watch with it
         }
-        let mut watched = HashSet::new();
+        let mut now = HashSet::new();
         for folder in wanted {
             // Watched anew each time: a folder that was swapped has the same name and another inode.
             if self.watched.contains(&folder) {
                 drop(watcher.unwatch(&folder));
             }
             match watcher.watch(&folder, RecursiveMode::NonRecursive) {
-                Ok(()) => drop(watched.insert(folder)),
+                Ok(()) => drop(now.insert(folder)),
                 Err(error) => warn(&error),
             }
         }
-        self.watched = watched;
+        self.watched = now;
     }
 
     /// Waits until the files should be read again.

@@ -43,7 +43,7 @@ impl Catalog {
     /// Puts the parts of `config`'s servers together, in the order of the file.
     pub fn build(config: &Config, parts: IndexMap<ServerName, Arc<Part>>) -> Self {
         let mut exposed = HashMap::with_capacity(parts.values().map(|part| part.len()).sum());
-        let mut all = BytesMut::from(&OPEN[..]);
+        let mut all = BytesMut::from(OPEN);
         let mut one = HashMap::with_capacity(parts.len());
         for (at, part) in parts.values().enumerate() {
             for (index, tool) in part.tools.iter().enumerate() {

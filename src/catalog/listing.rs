@@ -49,7 +49,7 @@ pub struct Pages {
     listing: Listing,
     names: HashSet<Box<str>>,
     cursors: HashSet<String>,
-    pages: usize,
+    seen: usize,
     bytes: usize,
 }
 
@@ -71,7 +71,7 @@ impl Pages {
         let text = std::str::from_utf8(result).map_err(|e| Malformed::NotJson(e.to_string()))?;
         let [tools, cursor] = members(text, ["tools", "nextCursor"])?;
         let tools = tools.ok_or(Malformed::NotRpc("the result has no `tools`".into()))?;
-        self.pages += 1;
+        self.seen += 1;
         for span in elements(text.get(tools.clone()).unwrap_or_default())? {
             let item = result.slice(span.start + tools.start..span.end + tools.start);
             if self.listing.tools.len() >= budget.items {
@@ -101,7 +101,7 @@ impl Pages {
             self.listing.cut = Some("the server repeats a cursor");
             return Turn::Done;
         }
-        if self.pages >= budget.pages {
+        if self.seen >= budget.pages {
             self.listing.cut = Some("more pages than the limit");
             return Turn::Done;
         }

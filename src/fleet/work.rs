@@ -90,14 +90,15 @@ impl Work {
         self.parts.retain(|name, _| config.servers.contains_key(name));
         for server in config.servers.values() {
             let Some(upstream) = self.upstreams.get(&server.name) else { continue };
-            let (Some(listing), changes) = (upstream.listing(), upstream.changes()) else { continue };
+            let stamp = upstream.changes(); // before the listing, so that none is missed
+            let Some(listing) = upstream.listing() else { continue };
             let known = self.parts.get(&server.name);
             let fits = known.is_some_and(|made| {
                 Arc::ptr_eq(&made.listing, &listing)
                     && *made.server == **server
                     && made.describe_origin == config.describe_origin
             });
-            if fits && known.is_some_and(|made| made.changes == changes) {
+            if fits && known.is_some_and(|made| made.changes == stamp) {
                 continue;
             }
             let part = match known {
@@ -111,7 +112,7 @@ impl Work {
             }
             changed.push(server.name.clone());
             let describe_origin = config.describe_origin;
-            self.parts.insert(server.name.clone(), Made { part, listing, server: server.clone(), describe_origin, changes });
+            self.parts.insert(server.name.clone(), Made { part, listing, server: server.clone(), describe_origin, changes: stamp });
         }
         changed
     }

@@ -49,7 +49,7 @@ pub struct Endpoint {
 }
 
 /// Why a request is turned away, and what the client is told.
-struct Turned(Rejection, Response<Body>);
+struct Turned(Rejection, Box<Response<Body>>);
 
 impl Serve for Endpoint {
     async fn serve(&self, request: Request<Incoming>) -> Response<Body> {
@@ -58,7 +58,7 @@ impl Serve for Endpoint {
         let response = self.route(parts, body).await;
         let mut response = response.unwrap_or_else(|Turned(why, response)| {
             self.metrics.rejected(why);
-            response
+            *response
         });
         if let Some(origin) = origin.filter(|_| response.status() != StatusCode::FORBIDDEN) {
             allow(response.headers_mut(), origin);
@@ -85,7 +85,7 @@ impl Endpoint {
             _ => {
                 let mut response = bare(StatusCode::METHOD_NOT_ALLOWED);
                 response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
-                Err(Turned(Rejection::Method, response))
+                Err(Turned(Rejection::Method, Box::new(response)))
             }
         }
     }
@@ -106,7 +106,7 @@ impl Endpoint {
         if message.kind() == Kind::Request && message.method() == method::INITIALIZE {
             return self.initialize(&view, &message);
         }
-        let session = self.session(&view, headers, message.id())?;
+        let session = self.session(&view, headers, message.id().as_deref())?;
         let caller = Caller { session, view };
         Ok(match self.relay.handle(&caller, message) {
             Handled::Now(answer) if accepts.json => json(answer),
@@ -153,16 +153,15 @@ impl Endpoint {
     }
 
     /// The session that a request names. `id` is that of the request, for the refusal.
-    fn session(&self, view: &View, headers: &HeaderMap, id: Option<Bytes>) -> Result<Arc<Session>, Turned> {
+    fn session(&self, view: &View, headers: &HeaderMap, id: Option<&[u8]>) -> Result<Arc<Session>, Turned> {
         let refused = |why, status, text: &str| {
-            Turned(why, json_with(status, wire::error(id.as_deref(), Code::InvalidRequest, text)))
+            Turned(why, Box::new(json_with(status, wire::error(id, Code::InvalidRequest, text))))
         };
-        if let Some(version) = headers.get(&PROTOCOL_VERSION) {
-            if version.to_str().ok().and_then(Revision::of).is_none() {
-                let known = Revision::ALL.map(Revision::as_str).join(", ");
-                let text = format!("MCP-Protocol-Version is none of {known}; initialize a session and use its revision");
-                return Err(refused(Rejection::Revision, StatusCode::BAD_REQUEST, &text));
-            }
+        let spoken = |version: &HeaderValue| version.to_str().ok().and_then(Revision::of).is_some();
+        if !headers.get(&PROTOCOL_VERSION).is_none_or(spoken) {
+            let known = Revision::ALL.map(Revision::as_str).join(", ");
+            let text = format!("MCP-Protocol-Version is none of {known}; initialize a session and use its revision");
+            return Err(refused(Rejection::Revision, StatusCode::BAD_REQUEST, &text));
         }
         let Some(name) = headers.get(&SESSION_ID) else {
             let text = "Mcp-Session-Id is missing; send `initialize` first and then the id from its answer";
@@ -221,7 +220,7 @@ fn path(view: &View) -> &str {
 }
 
 fn refuse(why: Rejection, status: StatusCode, code: Code, text: &str) -> Turned {
-    Turned(why, json_with(status, wire::error(None, code, text)))
+    Turned(why, Box::new(json_with(status, wire::error(None, code, text))))
 }
 
 fn malformed(bad: &Malformed) -> Turned {
@@ -241,7 +240,7 @@ fn stranger(stranger: Stranger) -> Turned {
             (Rejection::Origin, format!("pages of {origin:?} are refused; list it in `allowedOrigins`\n"))
         }
     };
-    Turned(why, typed(StatusCode::FORBIDDEN, "text/plain; charset=utf-8", text.into()))
+    Turned(why, Box::new(typed(StatusCode::FORBIDDEN, "text/plain; charset=utf-8", text.into())))
 }
 
 /// The answer to a preflight; the caller adds whom it is for.

@@ -15,7 +15,7 @@ pub struct Call {
     answer: Option<Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>>,
     asides: Arc<Asides>,
     orphans: TaskTracker,
-    last: Option<Option<Bytes>>,
+    last: Option<Step>,
 }
 
 /// The next thing that a call has for its client.
@@ -79,14 +79,14 @@ impl Call {
         if let Some(running) = &mut self.answer {
             if let Poll::Ready(answer) = running.as_mut().poll(cx) {
                 self.answer = None;
-                self.last = Some(answer);
+                self.last = Some(Step::Answer(answer));
             }
             if let Some(aside) = self.asides.pop() {
                 return Poll::Ready(Step::Aside(aside));
             }
         }
         match self.last.take() {
-            Some(answer) => Poll::Ready(Step::Answer(answer)),
+            Some(last) => Poll::Ready(last),
             None => Poll::Pending,
         }
     }

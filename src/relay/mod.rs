@@ -76,7 +76,7 @@ impl Relay {
         let agreed = Agreed {
             revision: revision.as_str().into(),
             capabilities: asked.capabilities.map_or("{}", |raw| raw.get()).into(),
-            client: asked.client_info.unwrap_or_default().name.into(),
+            client: asked.client_info.unwrap_or_default().name,
         };
         Ok((wire::response(&message.id().unwrap_or_default(), result.as_bytes()), agreed))
     }

@@ -218,10 +218,12 @@ impl ToolCall {
 
     /// The server's answer under the client's own id.
     fn restore(&self, answer: &Message) -> (Option<Bytes>, Outcome) {
-        let outcome = match answer.kind() {
-            Kind::Error => Outcome::RpcError,
-            _ if answer.body().is_some_and(says_error) => Outcome::ToolError,
-            _ => Outcome::Ok,
+        let outcome = if answer.kind() == Kind::Error {
+            Outcome::RpcError
+        } else if answer.body().is_some_and(says_error) {
+            Outcome::ToolError
+        } else {
+            Outcome::Ok
         };
         let text = match answer.id_span() {
             Some(id_at) => answer.splice(&mut [(id_at, &self.id)]),

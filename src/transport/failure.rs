@@ -51,6 +51,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// How long the server wants to be left alone, if it said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        if let Self::Busy { retry_after, .. } = self { *retry_after } else { None }
+    }
+
     /// Whether the server may have acted on the message. Where it has not, the message can be sent again without doing
     /// anything twice.
     pub fn maybe_processed(&self) -> bool {

@@ -86,9 +86,11 @@ impl Ear {
 
 /// A stream that ended is tried again later; one that is refused never; a server that is gone ends the link.
 fn after(failure: Failure) -> Result<Stage, Failure> {
-    match failure {
-        Failure::Unsupported(_) => Ok(Stage::Deaf),
-        failure if super::state::ends_link(&failure) => Err(failure),
-        _ => Ok(Stage::Waiting),
+    if matches!(failure, Failure::Unsupported(_)) {
+        Ok(Stage::Deaf)
+    } else if super::state::ends_link(&failure) {
+        Err(failure)
+    } else {
+        Ok(Stage::Waiting)
     }
 }

@@ -132,7 +132,7 @@ impl Keeper {
             let due = due(next_list.filter(|_| relisting.is_none()));
             tokio::select! {
                 () = upstream.stop.cancelled() => return End::Stopped(Box::new(ear)),
-                heard = ear.hear() => match heard {
+                said = ear.hear() => match said {
                     Ok(Heard::Message(message)) => {
                         if self.unasked(ready, &message).await {
                             announce = true;
@@ -243,8 +243,8 @@ impl Keeper {
         }
         let since = *self.down_since.get_or_insert_with(Instant::now);
         let unauthorized = matches!(failure, Failure::Unauthorized { .. });
-        if let Failure::Busy { retry_after: Some(after), .. } = failure {
-            self.pace.put_off(*after);
+        if let Some(after) = failure.retry_after() {
+            self.pace.put_off(after);
         }
         let next = self.pace.next();
         if next <= Instant::now() && !unauthorized && self.attempt == 0 {

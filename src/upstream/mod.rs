@@ -164,10 +164,8 @@ impl Upstream {
 
     /// Why calls cannot be made now, if so.
     pub fn unavailable(&self) -> Option<Unavailable> {
-        match self.state() {
-            State::Ready(_) => None,
-            other => Some(other.unavailable()),
-        }
+        let state = self.state();
+        (!matches!(state, State::Ready(_))).then(|| state.unavailable())
     }
 
     /// A server told in the middle of a call that its tools changed.
@@ -228,10 +226,12 @@ impl Upstream {
             Ok(Ok(status)) => status.state.clone(),
             Ok(Err(_)) | Err(_) => self.state(),
         };
-        match state {
-            State::Ready(ready) if ready.generation > generation => Ok(ready),
-            other => Err(other.unavailable()),
+        if let State::Ready(ready) = &state
+            && ready.generation > generation
+        {
+            return Ok(ready.clone());
         }
+        Err(state.unavailable())
     }
 
     /// Tells the keeper that a call on the link `generation` met `failure`: it looks whether the link is still good.

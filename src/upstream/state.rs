@@ -142,10 +142,7 @@ impl Unavailable {
     pub fn of(failure: &Failure) -> Self {
         Self {
             what: failure.to_string(),
-            retry_after: match failure {
-                Failure::Busy { retry_after: Some(after), .. } => *after,
-                _ => Duration::ZERO,
-            },
+            retry_after: failure.retry_after().unwrap_or_default(),
             unauthorized: matches!(failure, Failure::Unauthorized { .. }),
         }
     }

@@ -31,8 +31,8 @@ pub enum Malformed {
 /// Where `text` is not JSON, not an object, or has one of `keys` twice: two parsers could disagree on which one counts.
 pub fn members<const N: usize>(text: &str, keys: [&str; N]) -> Result<[Option<Span>; N], Malformed> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let found = Members { base: text.as_ptr() as usize, keys }.deserialize(&mut reader).map_err(told)?;
-    reader.end().map_err(told)?;
+    let found = Members { base: text.as_ptr() as usize, keys }.deserialize(&mut reader).map_err(|e| told(&e))?;
+    reader.end().map_err(|e| told(&e))?;
     Ok(found)
 }
 
@@ -42,13 +42,13 @@ pub fn members<const N: usize>(text: &str, keys: [&str; N]) -> Result<[Option<Sp
 /// Where `text` is not JSON or not an array.
 pub fn elements(text: &str) -> Result<Vec<Span>, Malformed> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let found = Elements(text.as_ptr() as usize).deserialize(&mut reader).map_err(told)?;
-    reader.end().map_err(told)?;
+    let found = Elements(text.as_ptr() as usize).deserialize(&mut reader).map_err(|e| told(&e))?;
+    reader.end().map_err(|e| told(&e))?;
     Ok(found)
 }
 
-/// serde_json's word for a wrong shape is "data", and for a text that is no JSON "syntax" or "eof".
-fn told(error: serde_json::Error) -> Malformed {
+/// `serde_json`'s word for a wrong shape is "data", and for a text that is no JSON "syntax" or "eof".
+fn told(error: &serde_json::Error) -> Malformed {
     if error.is_data() {
         Malformed::NotRpc(error.to_string().into())
     } else {
