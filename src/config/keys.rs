@@ -30,6 +30,17 @@ pub(super) enum Kind {
     Anything,
 }
 
+impl Kind {
+    /// What it must be at least, in the words of `Node::kind`.
+    pub(super) fn shape(self) -> &'static str {
+        match self {
+            Texts => "a list",
+            Map | Fields(_) | Servers => "a mapping",
+            Text | Flag | Whole | Duration | Size | Time | Choice(_) | Anything => "a single value",
+        }
+    }
+}
+
 /// What becomes of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {

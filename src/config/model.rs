@@ -13,7 +13,7 @@ use indexmap::IndexMap;
 use crate::names::{Naming, ServerName};
 
 /// The whole file, checked. Two of them are compared by [`Change::between`](super::Change::between).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Config {
     /// Where the MCP endpoint listens.
     pub listen: SocketAddr,
@@ -49,6 +49,18 @@ impl Default for Config {
             limits: Limits::default(),
             servers: IndexMap::new(),
         }
+    }
+}
+
+impl fmt::Debug for Config {
+    /// Short: any text may have come by a placeholder.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let servers: Vec<_> = self.servers.values().collect();
+        f.debug_struct("Config")
+            .field("listen", &self.listen)
+            .field("admin", &self.admin)
+            .field("servers", &servers)
+            .finish_non_exhaustive()
     }
 }
 
@@ -208,9 +220,9 @@ pub struct Stdio {
 }
 
 impl fmt::Debug for Stdio {
-    /// Arguments and variables may hold secrets, so only counts are told.
+    /// Any of them may hold a secret, so only counts are told.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stdio({}, {} args, {} variables)", self.command.display(), self.args.len(), self.env.len())
+        write!(f, "Stdio({} args, {} variables)", self.args.len(), self.env.len())
     }
 }
 

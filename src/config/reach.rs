@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use url::Url;
 
 use super::env_file;
-use super::keys::{TLS, TYPES};
+use super::keys::{SERVER, TLS, TYPES};
 use super::model::{Http, HttpTransport, Reach, Stdio, Tls};
 use super::node::{Entry, Node, Value};
 use super::problem::shown;
@@ -70,8 +70,12 @@ fn unused(reader: &mut Reader<'_>, fields: &Fields<'_>, keys: &[&str], of: &str)
             Value::Map(entries) => entries.is_empty(),
             Value::Scalar { .. } => entry.value.is_null(),
         };
-        if !is_empty {
-            reader.warn(entry.place, format!("{} has no effect on {of}", fields.name(&entry.key)));
+        let (name, kind) = (fields.name(&entry.key), entry.value.kind());
+        let wanted = SERVER.iter().find(|key| key.name == entry.key).map_or(kind, |key| key.kind.shape());
+        if kind != wanted && !entry.value.is_null() {
+            reader.error(entry.value.place, format!("{name} must be {wanted}, not {kind}"));
+        } else if !is_empty {
+            reader.warn(entry.place, format!("{name} has no effect on {of}"));
         }
     }
 }
@@ -234,7 +238,7 @@ fn stdio(reader: &mut Reader<'_>, fields: &Fields<'_>, node: &Node) -> Option<St
     let env = env(reader, fields);
     reader.own.clone_from(&env);
     let args = args(reader, fields);
-    let cwd = reader.text(fields, "cwd").map(PathBuf::from);
+    let cwd = reader.text(fields, "cwd").filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
     reader.own.clear();
     let name = fields.name("command");
     let command = reader.filled(node, &name)?.value;
@@ -304,7 +308,7 @@ fn args(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<String> {
 
 /// Whether a placeholder in it is called like a secret.
 fn brings_secret(text: &str) -> bool {
-    text.split("${").skip(1).any(|part| {
+    text.replace("$${", "").split("${").skip(1).any(|part| {
         let name = part.split(['}', ':']).next().unwrap_or_default().to_ascii_uppercase();
         let secrets = ["TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "AUTH"];
         name == "FILE" || secrets.iter().any(|secret| name.contains(secret))

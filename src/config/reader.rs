@@ -15,6 +15,9 @@ use super::units;
 /// Problems told at most; who has more does not read them one by one.
 const MOST: usize = 1_000;
 
+/// Unknown keys of a mapping that are compared with the known ones; a file with more is not a typing mistake.
+pub(super) const HINTS: usize = 100;
+
 /// Walks the tree. A value that is wrong is noted and read as absent, so that the walk goes on to the next problem.
 pub(super) struct Reader<'s> {
     source: &'s Source<'s>,
@@ -132,6 +135,13 @@ impl<'s> Reader<'s> {
             self.note(place, format!("of no effect here, since they only concern the client: {names}"));
         }
         self.problems.sort_by_key(|problem| (problem.line, problem.column));
+        if self.problems.len() == MOST {
+            let message = format!("there is more; only the first {MOST} problems are shown");
+            let (file, severity) =
+                (Arc::clone(&self.file), if self.failed { Severity::Error } else { Severity::Note });
+            let last = self.problems.last().map_or((1, 1), |last| (last.line, last.column));
+            self.problems.push(Problem { file, line: last.0, column: last.1, severity, message });
+        }
         if self.failed { Err(self.problems) } else { Ok((self.problems, self.files)) }
     }
 
@@ -181,8 +191,8 @@ impl<'s> Reader<'s> {
 
     /// Warns of keys that the table does not have.
     pub(super) fn warn_unknown(&mut self, fields: &Fields<'_>, keys: &'static [Key]) {
-        for entry in &fields.unknown {
-            let hint = match nearest(&entry.key, keys.iter().map(|key| key.name)) {
+        for (number, entry) in fields.unknown.iter().enumerate() {
+            let hint = match nearest(&entry.key, keys.iter().map(|key| key.name).filter(|_| number < HINTS)) {
                 Some(name) => format!("; did you mean `{name}`?"),
                 None => String::new(),
             };
@@ -211,7 +221,7 @@ impl<'s> Reader<'s> {
                 self.error(node.place, format!("{name} is empty; write \"\" if that is meant"));
             }
             Value::List(_) | Value::Map(_) => {
-                self.error(node.place, format!("{name} must be a text, not {}", node.kind()));
+                self.error(node.place, format!("{name} must be a single value, not {}", node.kind()));
             }
         }
         None

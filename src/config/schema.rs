@@ -47,7 +47,7 @@ fn of(kind: Kind) -> Value {
     let single = json!({"type": ["string", "number", "boolean"]});
     let word = |kind: &str, pattern: &str| json!({"type": [kind, "string"], "pattern": format!("{pattern}|\\$\\{{")});
     match kind {
-        Kind::Text => json!({"type": "string"}),
+        Kind::Text => single,
         Kind::Flag => word("boolean", "^(true|false)$"),
         Kind::Whole => word("integer", "^[0-9]+$"),
         Kind::Duration => word("integer", "^[0-9]+ *(ms|s|m|h|d)?$"),

@@ -157,11 +157,11 @@ fn plain(texts: Vec<(Place, String)>) -> Vec<String> {
 
 /// Two tools of one server cannot take the same name.
 fn refuse_twins(reader: &mut Reader<'_>, renamed: &[(&Entry, String)], name: &str) {
-    let mut lines = std::collections::HashMap::new();
+    let mut places = std::collections::HashMap::new();
     for (entry, to) in renamed {
-        let line = *lines.entry(to).or_insert(entry.place.line);
-        if line != entry.place.line {
-            let key = shown(&entry.key);
+        let first = *places.entry(to).or_insert(entry.place);
+        if first != entry.place {
+            let (key, line) = (shown(&entry.key), first.line);
             reader
                 .error(entry.place, format!("{key} in {name} takes the same name as the one in line {line}"));
         }

@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn comments_and_tabs_of_json_become_spaces() {
         let text = "\u{feff}{\r\n\t// why\r\n\t\"a\": \"//\t\\\"/*\", /* x\n*/ \"b\": 1 }";
-        assert_eq!(readable(text), "{\r\n       \r\n \"a\": \"//\t\\\"/*\",      \n   \"b\": 1 }");
+        assert_eq!(readable(text), "{\r\n       \r\n \"a\": \"//\t\\\"/*\",     \n   \"b\": 1 }");
         assert_eq!(readable("a: b // c\t"), "a: b // c\t");
     }
 

@@ -11,7 +11,7 @@ use super::model::{Config, Limits, Server};
 use super::near::nearest;
 use super::node::{Entry, Node, Value};
 use super::problem::{Place, shown, shown_all};
-use super::reader::{Fields, Reader};
+use super::reader::{Fields, HINTS, Reader};
 use super::{server, unique};
 use crate::names::Naming;
 
@@ -41,11 +41,13 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
 /// Keys that are not ours: misspelt, in the wrong place, or another program's.
 fn unknown(reader: &mut Reader<'_>, entries: &[&Entry]) {
     let mut foreign: Vec<&Entry> = vec![];
-    for entry in entries {
+    for (number, entry) in entries.iter().enumerate() {
         let key = shown(&entry.key);
         if LIMITS.iter().any(|limit| limit.name == entry.key) {
             reader.error(entry.place, format!("{key} belongs under `limits`"));
-        } else if let Some(meant) = nearest(&entry.key, TOP.iter().map(|key| key.name)) {
+        } else if let Some(meant) =
+            nearest(&entry.key, TOP.iter().map(|key| key.name).filter(|_| number < HINTS))
+        {
             reader.error(entry.place, format!("unknown key {key}; did you mean `{meant}`?"));
         } else if !entry.key.starts_with("x-") {
             foreign.push(entry);
