@@ -99,7 +99,9 @@ fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Check { connect } => runtime.block_on(app::check(&origin, connect)),
         Command::Probe { server } => runtime.block_on(app::probe(&origin, &server)),
         Command::Tools { server, url } => runtime.block_on(app::tools(&origin, url, server.as_deref())),
-        Command::Call { tool, arguments, url } => runtime.block_on(app::call(&origin, url, &tool, &arguments)),
+        Command::Call { tool, arguments, url } => {
+            runtime.block_on(app::call(&origin, url, &tool, &arguments))
+        }
         Command::Healthcheck { probe } => runtime.block_on(app::healthcheck(&origin, &probe)),
         Command::Schema => {
             print(&trunkline::config::schema());

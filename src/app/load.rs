@@ -47,7 +47,8 @@ impl Origin {
     /// Where it cannot be read, or is wrong.
     pub fn load(&self) -> Result<Parsed, LoadError> {
         let Some(path) = self.file() else { return read(DEMO, "the built-in configuration", Path::new(".")) };
-        let text = std::fs::read_to_string(path).map_err(|error| LoadError::Unreadable(path.into(), error))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| LoadError::Unreadable(path.into(), error))?;
         let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         read(&text, &path.display().to_string(), directory)
     }

@@ -51,7 +51,9 @@ impl Reload {
             Err(error) => {
                 let told = error.to_string();
                 if self.refused.as_ref() != Some(&told) {
-                    tracing::error!("the configuration is not taken over, the last one stays in force:\n{told}");
+                    tracing::error!(
+                        "the configuration is not taken over, the last one stays in force:\n{told}"
+                    );
                     self.metrics.reloaded(false);
                     self.problems(told.lines().map(str::to_owned).collect());
                     self.refused = Some(told);

@@ -25,13 +25,13 @@ use crate::session::{Keyring, Sessions};
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The configuration is of no use.
-    #[error("{0}")]
+    #[error(transparent)]
     Config(#[from] LoadError),
     /// An address cannot be had.
     #[error("cannot listen on {0}: {1}; is another trunkline running? change `{2}` in the configuration")]
     Bind(SocketAddr, std::io::Error, &'static str),
     /// The machine refuses us something else.
-    #[error("{0}")]
+    #[error(transparent)]
     Machine(#[from] std::io::Error),
 }
 

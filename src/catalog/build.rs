@@ -97,7 +97,9 @@ impl Catalog {
     /// Which server to ask again for an unknown `name`: the longest configured tail tells. Never a route.
     pub fn server_of_unknown(&self, view: &View, name: &str) -> Option<ServerName> {
         match view {
-            View::All => self.tails.iter().find(|(tail, _)| name.ends_with(tail)).map(|(_, server)| server.clone()),
+            View::All => {
+                self.tails.iter().find(|(tail, _)| name.ends_with(tail)).map(|(_, server)| server.clone())
+            }
             View::One(server) => Some(server.clone()),
         }
     }

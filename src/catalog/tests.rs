@@ -62,7 +62,10 @@ fn one(name: &str) -> View {
 #[test]
 fn only_the_name_changes() {
     let tool = r#"{"z":1e400,"name":"a","inputSchema":{"z":12345678901234567890123,"a":1,"a":2}}"#;
-    let catalog = catalog(vec![(server("one"), &format!("[{tool},3,{{}},{tool}]")), (server("two"), &format!("[{tool}]"))]);
+    let catalog = catalog(vec![
+        (server("one"), &format!("[{tool},3,{{}},{tool}]")),
+        (server("two"), &format!("[{tool}]")),
+    ]);
     let renamed = |name| tool.replace(r#""name":"a""#, &format!(r#""name":"{name}""#));
     let all = format!(r#"{{"tools":[{},{}]}}"#, renamed("a_mcp_one"), renamed("a_mcp_two"));
     assert_eq!(catalog.tools(&View::All), all);
@@ -92,7 +95,8 @@ fn the_longest_tail_tells_whom_to_ask() {
 
 #[test]
 fn plain_twins_fall_back_and_filters_hold() {
-    let plain = |key: &str| Server { naming: Naming { style: Style::Plain, ..Naming::default() }, ..server(key) };
+    let plain =
+        |key: &str| Server { naming: Naming { style: Style::Plain, ..Naming::default() }, ..server(key) };
     let mut second = plain("two");
     second.tools.deny = vec!["secret*".into()];
     second.tools.rename.insert("old".into(), "new".into());
@@ -111,7 +115,9 @@ fn plain_twins_fall_back_and_filters_hold() {
 #[test]
 fn pages_end_whatever_the_server_does() {
     let budget = Budget { pages: 3, items: 4, bytes: 1000 };
-    let page = |cursor: &str, tool: &str| Bytes::from(format!(r#"{{"tools":[{{"name":"{tool}"}}],"nextCursor":{cursor}}}"#));
+    let page = |cursor: &str, tool: &str| {
+        Bytes::from(format!(r#"{{"tools":[{{"name":"{tool}"}}],"nextCursor":{cursor}}}"#))
+    };
     let mut pages = Pages::default();
     assert_eq!(pages.add(&page("\"\"", "a"), budget), Ok(Turn::Next("\"\"".into())));
     assert_eq!(pages.add(&page("\"\"", "b"), budget), Ok(Turn::Done));

@@ -3,10 +3,24 @@
 use std::borrow::Cow;
 
 /// Without a byte order mark; and where it is JSON, comments and tabs outside of strings have become spaces, so that
-/// every place stays where it was. A pair of surrogate escapes becomes the one escape that YAML has for it.
+/// every place stays where it was (but for brackets at the margin). A pair of surrogate escapes becomes the one escape that YAML has for it.
 pub(super) fn readable(text: &str) -> Cow<'_, str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if is_json(text) { Cow::Owned(json(text)) } else { Cow::Borrowed(text) }
+    if is_json(text) {
+        Cow::Owned(json(text))
+    } else if text.lines().any(closes) {
+        Cow::Owned(
+            text.split_inclusive('\n').flat_map(|line| [if closes(line) { " " } else { "" }, line]).collect(),
+        )
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// JSON pasted below a YAML key ends with its bracket at the margin. YAML wants it indented, people and most of its
+/// parsers do not mind; nothing else that is valid starts a line so.
+fn closes(line: &str) -> bool {
+    line.starts_with(['}', ']'])
 }
 
 /// Whether it starts like JSON, perhaps with a comment; `{a: http://b}` does not.

@@ -86,7 +86,8 @@ impl Work {
 
     /// Makes the parts anew whose listing or settings changed; returns whose.
     pub(super) fn refresh_parts(&mut self, config: &Config) -> Vec<ServerName> {
-        let mut changed: Vec<_> = self.parts.keys().filter(|name| !config.servers.contains_key(*name)).cloned().collect();
+        let mut changed: Vec<_> =
+            self.parts.keys().filter(|name| !config.servers.contains_key(*name)).cloned().collect();
         self.parts.retain(|name, _| config.servers.contains_key(name));
         for server in config.servers.values() {
             let Some(upstream) = self.upstreams.get(&server.name) else { continue };
@@ -112,7 +113,10 @@ impl Work {
             }
             changed.push(server.name.clone());
             let describe_origin = config.describe_origin;
-            self.parts.insert(server.name.clone(), Made { part, listing, server: server.clone(), describe_origin, changes: stamp });
+            self.parts.insert(
+                server.name.clone(),
+                Made { part, listing, server: server.clone(), describe_origin, changes: stamp },
+            );
         }
         changed
     }

@@ -15,11 +15,15 @@ impl Accepts {
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut found = Self { json: false, events: false };
         let mut any = false;
-        for item in headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(',')) {
+        for item in
+            headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(','))
+        {
             any = true;
             let kind = item.split(';').next().unwrap_or_default().trim();
-            found.json |= ["application/json", "application/*", "*/*"].iter().any(|k| kind.eq_ignore_ascii_case(k));
-            found.events |= ["text/event-stream", "text/*", "*/*"].iter().any(|k| kind.eq_ignore_ascii_case(k));
+            found.json |=
+                ["application/json", "application/*", "*/*"].iter().any(|k| kind.eq_ignore_ascii_case(k));
+            found.events |=
+                ["text/event-stream", "text/*", "*/*"].iter().any(|k| kind.eq_ignore_ascii_case(k));
         }
         if any { found } else { Self { json: true, events: true } }
     }

@@ -8,10 +8,10 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::body::Body;
+use super::guard;
 use super::reply::{bare, typed};
 use super::serve::Serve;
 use super::status;
-use super::guard;
 use crate::fleet::Fleet;
 use crate::metrics::Metrics;
 
@@ -37,7 +37,11 @@ impl Serve for Admin {
         }
         let (parts, _) = request.into_parts();
         match parts.uri.path() {
-            "/metrics" => typed(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", self.metrics.render().into()),
+            "/metrics" => typed(
+                StatusCode::OK,
+                "text/plain; version=0.0.4; charset=utf-8",
+                self.metrics.render().into(),
+            ),
             "/livez" => said(true, "alive"),
             "/startz" => said(self.fleet.first_round_done(), "every server has been tried once"),
             // Never the servers' health: one broken server must not take the pod out.
@@ -45,7 +49,10 @@ impl Serve for Admin {
             // Tells more than a probe needs, so pages from elsewhere must not read it.
             "/" | "/status" => match guard::check(&parts, self.bound, &self.fleet.snapshot().config) {
                 Ok(()) => typed(StatusCode::OK, "application/json", self.status().into()),
-                Err(_) => said_with(StatusCode::FORBIDDEN, "ask by a loopback address, or list the host in `allowedHosts`"),
+                Err(_) => said_with(
+                    StatusCode::FORBIDDEN,
+                    "ask by a loopback address, or list the host in `allowedHosts`",
+                ),
             },
             _ => said_with(StatusCode::NOT_FOUND, "there are /status /metrics /livez /startz /readyz"),
         }

@@ -160,7 +160,8 @@ impl Endpoint {
         let spoken = |version: &HeaderValue| version.to_str().ok().and_then(Revision::of).is_some();
         if !headers.get(&PROTOCOL_VERSION).is_none_or(spoken) {
             let known = Revision::ALL.map(Revision::as_str).join(", ");
-            let text = format!("MCP-Protocol-Version is none of {known}; initialize a session and use its revision");
+            let text =
+                format!("MCP-Protocol-Version is none of {known}; initialize a session and use its revision");
             return Err(refused(Rejection::Revision, StatusCode::BAD_REQUEST, &text));
         }
         let Some(name) = headers.get(&SESSION_ID) else {
@@ -233,9 +234,10 @@ fn malformed(bad: &Malformed) -> Turned {
 
 fn stranger(stranger: Stranger) -> Turned {
     let (why, text) = match stranger {
-        Stranger::Host(host) => {
-            (Rejection::Host, format!("requests to the host {host:?} are refused; list it in `allowedHosts`\n"))
-        }
+        Stranger::Host(host) => (
+            Rejection::Host,
+            format!("requests to the host {host:?} are refused; list it in `allowedHosts`\n"),
+        ),
         Stranger::Origin(origin) => {
             (Rejection::Origin, format!("pages of {origin:?} are refused; list it in `allowedOrigins`\n"))
         }
@@ -251,7 +253,9 @@ fn options() -> Response<Body> {
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static("content-type, accept, authorization, mcp-session-id, mcp-protocol-version, last-event-id"),
+        HeaderValue::from_static(
+            "content-type, accept, authorization, mcp-session-id, mcp-protocol-version, last-event-id",
+        ),
     );
     response
 }

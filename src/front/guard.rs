@@ -29,7 +29,9 @@ pub(super) fn check(parts: &Parts, bound: SocketAddr, config: &Config) -> Result
         None => None,
     };
     let strict = bound.ip().is_loopback() || !config.allowed_hosts.is_empty();
-    let known = |host: &String| is_loopback(host) || config.allowed_hosts.iter().any(|h| h.eq_ignore_ascii_case(host));
+    let known = |host: &String| {
+        is_loopback(host) || config.allowed_hosts.iter().any(|h| h.eq_ignore_ascii_case(host))
+    };
     if strict && !host.as_ref().is_some_and(known) {
         return Err(Stranger::Host(host.unwrap_or_default()));
     }

@@ -15,4 +15,3 @@ mod stream;
 pub use admin::Admin;
 pub use endpoint::Endpoint;
 pub use serve::{Serve, Server};
-

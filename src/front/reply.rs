@@ -30,7 +30,11 @@ pub struct Answering {
 }
 
 /// The response to `call`.
-pub(super) async fn respond(mut call: Call, accepts: Accepts, stream: impl FnOnce() -> StreamGuard) -> Response<Body> {
+pub(super) async fn respond(
+    mut call: Call,
+    accepts: Accepts,
+    stream: impl FnOnce() -> StreamGuard,
+) -> Response<Body> {
     if !accepts.events {
         return loop {
             if let Step::Answer(answer) = call.step().await {
@@ -96,7 +100,9 @@ pub(super) fn bare(status: StatusCode) -> Response<Body> {
 pub(super) fn events(body: Body) -> Response<Body> {
     let mut response = typed(StatusCode::OK, "text/event-stream", body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    response.headers_mut().insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+        .headers_mut()
+        .insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }
 

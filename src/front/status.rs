@@ -48,7 +48,8 @@ struct ServerStatus {
 /// The status as JSON.
 pub(super) fn render(snapshot: &Snapshot, problems: &[String]) -> String {
     let servers = snapshot.config.servers.keys();
-    let servers = servers.filter_map(|name| snapshot.upstreams.get(name)).map(|up| server(up, snapshot)).collect();
+    let servers =
+        servers.filter_map(|name| snapshot.upstreams.get(name)).map(|up| server(up, snapshot)).collect();
     let status = Status { version: env!("CARGO_PKG_VERSION"), config_problems: problems, servers };
     serde_json::to_string_pretty(&status).unwrap_or_default() + "\n"
 }

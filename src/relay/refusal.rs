@@ -37,9 +37,10 @@ impl Refusal {
             Self::Begin(BeginError::Duplicate) => {
                 (Code::InvalidRequest, "a request with this id is in flight already; use another id".into())
             }
-            Self::Begin(BeginError::TooMany) => {
-                (Code::Internal, "too many requests are in flight in this session; wait until one has ended".into())
-            }
+            Self::Begin(BeginError::TooMany) => (
+                Code::Internal,
+                "too many requests are in flight in this session; wait until one has ended".into(),
+            ),
         };
         wire::error(id, code, &text)
     }

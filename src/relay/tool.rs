@@ -90,7 +90,10 @@ async fn look_again(
             Err(stub(&call.id, &server, &text, Some(why.retry_after)))
         }
         // In its own view a server without filters answers for itself: it may know more names than it lists.
-        None if matches!(view, View::One(_)) && settings.tools.allow.is_empty() && settings.tools.deny.is_empty() => {
+        None if matches!(view, View::One(_))
+            && settings.tools.allow.is_empty()
+            && settings.tools.deny.is_empty() =>
+        {
             let name = call.message.text().slice(call.name_at.clone());
             Ok((Some(upstream), Route { server, name }))
         }
@@ -133,7 +136,12 @@ impl ToolCall {
         answer
     }
 
-    async fn answer(&self, upstream: &Arc<Upstream>, server: &Server, route: &Route) -> (Option<Bytes>, Outcome) {
+    async fn answer(
+        &self,
+        upstream: &Arc<Upstream>,
+        server: &Server,
+        route: &Route,
+    ) -> (Option<Bytes>, Outcome) {
         let write = |id| self.write(route, id);
         let mut exchange = match upstream.begin(&write).await {
             Ok(exchange) => exchange,
@@ -154,10 +162,17 @@ impl ToolCall {
                 }
                 Err(Broken::Failed(failure)) => {
                     upstream.doubt(exchange.generation(), &failure);
-                    let note = if failure.maybe_processed() { " The call may or may not have taken effect." } else { "" };
+                    let note = if failure.maybe_processed() {
+                        " The call may or may not have taken effect."
+                    } else {
+                        ""
+                    };
                     let why = Unavailable::of(&failure);
                     let text = unavailable(&self.name, &server.name, &why) + note;
-                    return (Some(stub(&self.id, &server.name, &text, Some(why.retry_after))), Outcome::Failed);
+                    return (
+                        Some(stub(&self.id, &server.name, &text, Some(why.retry_after))),
+                        Outcome::Failed,
+                    );
                 }
                 Err(Broken::Silent(after)) => {
                     upstream.cancel(exchange, "no answer in time");
@@ -177,7 +192,12 @@ impl ToolCall {
     }
 
     /// Reads up to the answer; each message gives the server its time anew, until `last`.
-    async fn read_answer(&self, upstream: &Upstream, exchange: &mut Exchange, last: Instant) -> Result<Message, Broken> {
+    async fn read_answer(
+        &self,
+        upstream: &Upstream,
+        exchange: &mut Exchange,
+        last: Instant,
+    ) -> Result<Message, Broken> {
         let limit = upstream.server().timeout;
         loop {
             let started = Instant::now();

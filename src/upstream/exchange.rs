@@ -58,7 +58,8 @@ impl Exchange {
 
     /// Tells the server that nobody waits for the answer any more.
     pub(super) async fn cancel(self, reason: &'static str) {
-        let text = notification(method::CANCELLED, &format!(r#"{{"requestId":{},"reason":"{reason}"}}"#, self.id));
+        let text =
+            notification(method::CANCELLED, &format!(r#"{{"requestId":{},"reason":"{reason}"}}"#, self.id));
         drop(self.reply); // nothing more is read from here on
         if let Err(failure) = self.ready.link.send(text).await {
             tracing::debug!(%failure, "a cancellation did not arrive");

@@ -183,7 +183,9 @@ impl Keeper {
     fn relist(&self, ready: &Arc<Ready>) -> Relisting {
         let (ready, limit) = (ready.clone(), self.upstream.server().connect_timeout);
         Box::pin(async move {
-            timeout(limit, list(ready)).await.unwrap_or_else(|_| Err(Failure::Cut(slow("list its tools", limit))))
+            timeout(limit, list(ready))
+                .await
+                .unwrap_or_else(|_| Err(Failure::Cut(slow("list its tools", limit))))
         })
     }
 
@@ -228,7 +230,8 @@ impl Keeper {
     }
 
     fn doubted(&self, ready: &Ready) -> Option<Failure> {
-        let mut doubted = self.upstream.wishes.doubted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut doubted =
+            self.upstream.wishes.doubted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         doubted.take().filter(|(generation, _)| *generation == ready.generation).map(|(_, failure)| failure)
     }
 

@@ -92,7 +92,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Upstream {
     /// Starts to keep `server` connected; `last` is what it listed in an earlier life.
-    pub fn spawn(server: Arc<Server>, last: Option<Arc<Listing>>, series: Arc<ServerSeries>, shared: &Shared) -> Arc<Self> {
+    pub fn spawn(
+        server: Arc<Server>,
+        last: Option<Arc<Listing>>,
+        series: Arc<ServerSeries>,
+        shared: &Shared,
+    ) -> Arc<Self> {
         let first = if server.eager { State::Connecting { attempt: 1 } } else { State::Idle };
         let upstream = Arc::new(Self {
             server: ArcSwap::new(server),
@@ -178,10 +183,15 @@ impl Upstream {
     ///
     /// # Errors
     /// Where the server is not connected: at once, but for a connection that is just being made for the first time.
-    pub async fn begin(self: &Arc<Self>, write: &(dyn Fn(u64) -> Bytes + Sync)) -> Result<Exchange, Unavailable> {
+    pub async fn begin(
+        self: &Arc<Self>,
+        write: &(dyn Fn(u64) -> Bytes + Sync),
+    ) -> Result<Exchange, Unavailable> {
         let ready = match self.state() {
             State::Ready(ready) => ready,
-            State::Idle | State::Connecting { .. } | State::Down(_) | State::Stopped => self.ready_after(0).await?,
+            State::Idle | State::Connecting { .. } | State::Down(_) | State::Stopped => {
+                self.ready_after(0).await?
+            }
         };
         self.exchange(ready, write).await
     }

@@ -125,9 +125,11 @@ impl Ready {
         let id = asked.id().unwrap_or_default();
         let text = match asked.method() {
             method::PING => wire::response(&id, b"{}"),
-            other => {
-                wire::error(Some(&id), Code::MethodNotFound, &format!("{other} was not offered by this client"))
-            }
+            other => wire::error(
+                Some(&id),
+                Code::MethodNotFound,
+                &format!("{other} was not offered by this client"),
+            ),
         };
         // A server that does not read loses the answer, not us.
         drop(timeout(ANSWER_TIME, self.link.send(text)).await);

@@ -31,7 +31,8 @@ pub enum Malformed {
 /// Where `text` is not JSON, not an object, or has one of `keys` twice: two parsers could disagree on which one counts.
 pub fn members<const N: usize>(text: &str, keys: [&str; N]) -> Result<[Option<Span>; N], Malformed> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let found = Members { base: text.as_ptr() as usize, keys }.deserialize(&mut reader).map_err(|e| told(&e))?;
+    let found =
+        Members { base: text.as_ptr() as usize, keys }.deserialize(&mut reader).map_err(|e| told(&e))?;
     reader.end().map_err(|e| told(&e))?;
     Ok(found)
 }
