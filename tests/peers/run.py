@@ -39,7 +39,7 @@ def exposed(tool: str, server: str) -> str:
 
 def steady(value) -> list[str]:
     """A transcript part as lines of text, without what changes by itself."""
-    return VOLATILE.sub("<time>", json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)).splitlines()
+    return VOLATILE.sub("<volatile>", json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)).splitlines()
 
 
 def same(what: str, direct, through) -> int:
