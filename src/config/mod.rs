@@ -1,7 +1,68 @@
-//! The configuration file's model: as written → checked [`Config`], every problem at once with its place.
+//! The configuration file's model: as written → checked [`Config`], every problem at once with its place; and the
+//! [`Change`] between two.
 //!
-//! Nothing here watches files or knows that time passes.
+//! Nothing here watches files or knows that time passes. [`parse`] reads what a text refers to through a [`World`], so a
+//! test needs neither files nor variables.
 
+mod change;
+mod env_file;
+mod keys;
 mod model;
+mod near;
+mod node;
+mod placeholder;
+mod problem;
+mod reach;
+mod reader;
+mod schema;
+mod server;
+mod source;
+mod text;
+mod top;
+mod unique;
+mod units;
 
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+pub use change::Change;
 pub use model::{Config, Http, HttpTransport, Limits, Protocol, Reach, Server, Stdio, Tls, Tools};
+pub use problem::{Problem, Severity};
+pub use schema::schema;
+pub use source::{Machine, Source, World};
+
+use reader::Reader;
+
+/// What runs where there is no file: one server, our own demo.
+pub const DEMO: &str = include_str!("../../config/trunkline.yaml");
+
+/// A text that can be used.
+#[derive(Debug, Clone)]
+pub struct Parsed {
+    /// What it says.
+    pub config: Config,
+    /// Warnings and notes, in the order of the text.
+    pub notes: Vec<Problem>,
+    /// Every file the text refers to (`${file:…}`, `envFile`, certificates): when one changes, parse again.
+    pub files: Vec<PathBuf>,
+}
+
+/// Reads YAML or JSON. Where anything is wrong, everything that is wrong is told, in the order of the text, warnings and
+/// notes among it.
+pub fn parse(text: &str, source: &Source<'_>) -> Result<Parsed, Vec<Problem>> {
+    let mut reader = Reader::new(source);
+    let mut faults = vec![];
+    let root = node::read(text, &mut faults);
+    reader.faults(faults);
+    let config = match root {
+        Ok(root) => top::read(&mut reader, &root),
+        Err((place, message)) => {
+            reader.error(place, message);
+            None
+        }
+    };
+    let (notes, files) = reader.finish()?;
+    config.map(|config| Parsed { config, notes: notes.clone(), files }).ok_or(notes)
+}

@@ -1,6 +1,7 @@
 //! What a checked configuration says: typed values only, every placeholder already replaced, every default already in.
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,23 @@ pub struct Config {
     pub servers: IndexMap<ServerName, Arc<Server>>,
 }
 
+impl Default for Config {
+    /// No server at all; the other values are those of an otherwise empty file.
+    fn default() -> Self {
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, 8931).into(),
+            admin: (Ipv4Addr::LOCALHOST, 8932).into(),
+            insecure: false,
+            allowed_hosts: vec![],
+            allowed_origins: vec![],
+            naming: Naming::default(),
+            describe_origin: true,
+            limits: Limits::default(),
+            servers: IndexMap::new(),
+        }
+    }
+}
+
 /// Limits of the whole process; the reasons stand beside the defaults in [`Limits::default`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
@@ -64,23 +82,23 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            request_body: 4 << 20,                    // what the official SDK servers accept
-            upstream_message: 16 << 20,               // screenshots and files as base64 fit
-            json_depth: 128,                          // serde_json's own limit: deeper breaks the next parser
-            sessions: 10_000,                         // as the Python SDK
+            request_body: 4 << 20,                      // what the official SDK servers accept
+            upstream_message: 16 << 20,                 // screenshots and files as base64 fit
+            json_depth: 128,  // serde_json's own limit: deeper breaks the next parser
+            sessions: 10_000, // as the Python SDK
             session_idle: Duration::from_secs(30 * 60), // as the Python SDK
             calls_per_session: 64,
-            first_list_wait: Duration::from_secs(5),  // npx needs a few seconds to start a server
+            first_list_wait: Duration::from_secs(5), // npx needs a few seconds to start a server
             reconnect_interval: Duration::from_secs(10), // LibreChat's own figure
             refresh_interval: Duration::from_secs(60),
             drain_delay: Duration::ZERO,
-            drain_timeout: Duration::from_secs(30),   // Kubernetes' default grace
+            drain_timeout: Duration::from_secs(30), // Kubernetes' default grace
         }
     }
 }
 
 /// One configured server.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Server {
     /// The exposed form of its key.
     pub name: ServerName,
@@ -108,6 +126,13 @@ pub struct Server {
     pub updated_at: Option<u64>,
 }
 
+impl fmt::Debug for Server {
+    /// Any text may have come by a placeholder, so only the name and the way are told.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({}, {:?})", self.name, self.reach)
+    }
+}
+
 /// How to reach a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reach {
@@ -118,7 +143,7 @@ pub enum Reach {
 }
 
 /// An HTTP server.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Http {
     /// Its MCP endpoint (`http` or `https`).
     pub url: Uri,
@@ -128,6 +153,21 @@ pub struct Http {
     pub transport: HttpTransport,
     /// Certificates.
     pub tls: Tls,
+}
+
+impl Http {
+    /// Where it is, fit for logs: a path or query may hold a secret, so there is only `https://host:port`. A user and
+    /// password have long become a header.
+    pub fn origin(&self) -> String {
+        let scheme = self.url.scheme_str().unwrap_or_default();
+        format!("{scheme}://{}", self.url.authority().map_or("", |authority| authority.as_str()))
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Http({}, {} headers)", self.origin(), self.headers.len())
+    }
 }
 
 /// Which HTTP transport a server speaks.
@@ -167,9 +207,9 @@ pub struct Stdio {
     pub cwd: Option<PathBuf>,
 }
 
-impl std::fmt::Debug for Stdio {
+impl fmt::Debug for Stdio {
     /// Arguments and variables may hold secrets, so only counts are told.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stdio({}, {} args, {} variables)", self.command.display(), self.args.len(), self.env.len())
     }
 }

@@ -1,0 +1,119 @@
+//! The subcommands that talk: to a running trunkline, or to one server directly.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::client::{self, Client, Progress};
+use super::load::Origin;
+use super::{Exit, complain, say};
+use crate::config::Config;
+use crate::transport::{Dialer, Sizes};
+use crate::upstream::try_once;
+
+/// Lists the tools of a running trunkline, of all servers or of one.
+pub async fn tools(origin: &Origin, url: Option<String>, view: Option<&str>) -> Exit {
+    let Some(url) = url.or_else(|| endpoint(origin, view)) else { return Exit::Misused };
+    let listed = async {
+        let mut client = Client::connect(&url).await?;
+        let tools = client.tools().await;
+        client.close().await;
+        tools
+    };
+    match listed.await {
+        Ok(tools) => {
+            let width = tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
+            for tool in &tools {
+                let first = tool.description.lines().next().unwrap_or_default();
+                say(format!("{:width$}  {first}", tool.name).trim_end());
+            }
+            Exit::Done
+        }
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+/// Calls a tool of a running trunkline and prints the result as JSON. One that says `isError` fails.
+pub async fn call(origin: &Origin, url: Option<String>, tool: &str, arguments: &str) -> Exit {
+    let Some(url) = url.or_else(|| endpoint(origin, None)) else { return Exit::Misused };
+    let called = async {
+        let mut client = Client::connect(&url).await?;
+        let result = client.call(tool, arguments, told).await;
+        client.close().await;
+        result
+    };
+    match called.await {
+        Ok(result) => {
+            say(&result);
+            let is_error = crate::wire::members(&result, ["isError"]).ok().and_then(|[flag]| flag);
+            if is_error.and_then(|span| result.get(span)) == Some("true") { Exit::Failed } else { Exit::Done }
+        }
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+fn told(progress: Progress) {
+    let total = progress.total.map(|total| format!("/{total}")).unwrap_or_default();
+    complain(format!("{}{total} {}", progress.progress, progress.message.unwrap_or_default()).trim_end());
+}
+
+/// Connects to one configured server directly, without a running trunkline, and tells what it is and has.
+pub async fn probe(origin: &Origin, name: &str) -> Exit {
+    let Some(config) = load(origin) else { return Exit::Misused };
+    let Some(server) = config.servers.values().find(|s| s.name.as_str() == name || s.key == name) else {
+        let known: Vec<_> = config.servers.keys().map(|name| name.as_str()).collect();
+        complain(&format!("no server {name} is configured; there are: {}", known.join(", ")));
+        return Exit::Misused;
+    };
+    let dialer = Dialer::new(Sizes::from(&config.limits));
+    match try_once(&dialer, server).await {
+        Ok((hello, listing)) => {
+            say(&format!("{} {}, revision {}", hello.server.name, hello.server.version, hello.revision));
+            for tool in &listing.tools {
+                let exposed = server.naming.expose(&tool.name, &server.name).name;
+                say(&format!("{}  as {exposed}{}", tool.name, too_long(&exposed)));
+            }
+            Exit::Done
+        }
+        Err(failure) => failed(&format!("server {name} {failure}")),
+    }
+}
+
+/// Claude Code puts `mcp__trunkline__` before a name, and model APIs take 64 characters.
+fn too_long(exposed: &str) -> &'static str {
+    let taken = "mcp__trunkline__".len() + exposed.len();
+    if taken > 64 { "  (too long for clients that add a prefix of their own)" } else { "" }
+}
+
+/// Whether a running trunkline answers the probe at `path`.
+pub async fn healthcheck(origin: &Origin, path: &str) -> Exit {
+    let Some(config) = load(origin) else { return Exit::Misused };
+    match client::get(&format!("http://{}/{path}", reachable(config.admin))).await {
+        Ok((status, _)) if status.is_success() => Exit::Done,
+        Ok((status, text)) => failed(&format!("{path}: HTTP {status}: {}", text.trim())),
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+fn endpoint(origin: &Origin, view: Option<&str>) -> Option<String> {
+    let config = load(origin)?;
+    let rest = view.map(|view| format!("/{view}")).unwrap_or_default();
+    Some(format!("http://{}/mcp{rest}", reachable(config.listen)))
+}
+
+fn load(origin: &Origin) -> Option<Config> {
+    origin.load().inspect_err(|error| complain(&error.to_string())).ok().map(|parsed| parsed.config)
+}
+
+/// All addresses of a machine are reached by its loopback one.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
+fn failed(text: &str) -> Exit {
+    complain(text);
+    Exit::Failed
+}

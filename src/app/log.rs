@@ -1,0 +1,125 @@
+//! Where log lines go. Writing them never makes a request wait: when nobody reads standard error, lines are dropped and
+//! counted.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Lines that may wait to be written.
+const WAITING: usize = 4096;
+
+/// Keeps the log going. Dropped at the very end, it gives the writer a moment for what still waits.
+#[derive(Debug)]
+pub struct Log {
+    lines: SyncSender<Vec<u8>>,
+    /// Ends when the writer does.
+    written: Receiver<()>,
+}
+
+/// How long the end of the process waits for the log's last lines: a reader may have stopped reading.
+const LAST: Duration = Duration::from_millis(500);
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // A full queue means that nobody reads: then nobody is waited for either.
+        if self.lines.try_send(Vec::new()).is_ok() {
+            let _ended_or_late = self.written.recv_timeout(LAST);
+        }
+    }
+}
+
+/// Starts logging what `filter` lets through.
+///
+/// # Errors
+/// Where the filter makes no sense, or a log is kept already.
+pub fn start(filter: &str, format: Format) -> Result<Log, String> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| format!("bad log filter: {error}"))?;
+    let (lines, waiting) = sync_channel(WAITING);
+    let dropped = Arc::new(AtomicU64::new(0));
+    let (ended, written) = sync_channel::<()>(0);
+    std::thread::Builder::new()
+        .name("log".into())
+        .spawn({
+            let dropped = dropped.clone();
+            move || {
+                write(&waiting, &dropped);
+                drop(ended);
+            }
+        })
+        .map_err(|error| format!("no thread for the log: {error}"))?;
+    let ender = lines.clone();
+    let lines = Lines { lines, dropped };
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines).with_target(false);
+    match format {
+        Format::Text => subscriber.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).try_init(),
+        Format::Json => subscriber.json().flatten_event(true).with_current_span(false).try_init(),
+    }
+    .map_err(|error| error.to_string())?;
+    Ok(Log { lines: ender, written })
+}
+
+/// An empty line ends the writer: a real one is never empty.
+fn write(lines: &Receiver<Vec<u8>>, dropped: &AtomicU64) {
+    let mut out = io::stderr();
+    while let Ok(line) = lines.recv() {
+        let lost = dropped.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            drop(writeln!(out, "{lost} log lines were lost: standard error was not read in time"));
+        }
+        if line.is_empty() || out.write_all(&line).is_err() {
+            return; // the end, or nobody will ever read it
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Lines {
+    lines: SyncSender<Vec<u8>>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// One line on its way.
+struct Line<'a> {
+    lines: &'a Lines,
+    text: Vec<u8>,
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line<'a>;
+    fn make_writer(&'a self) -> Line<'a> {
+        Line { lines: self, text: Vec::with_capacity(160) }
+    }
+}
+
+impl io::Write for Line<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        if self.lines.lines.try_send(std::mem::take(&mut self.text)).is_err() {
+            self.lines.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! One task that takes changes of the configuration over, one after the other.
+
+use std::sync::{Arc, PoisonError};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::load::Origin;
+use super::watch::Watch;
+use crate::config::Parsed;
+use crate::fleet::Fleet;
+use crate::front::Admin;
+use crate::metrics::Metrics;
+
+/// Reads the file again when it may have changed; what is invalid changes nothing.
+#[derive(Debug)]
+pub(super) struct Reload {
+    pub(super) origin: Origin,
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) admin: Arc<Admin>,
+    pub(super) metrics: Arc<Metrics>,
+    /// What was last said of an invalid file, so that it is said once.
+    refused: Option<String>,
+}
+
+impl Reload {
+    pub(super) fn new(origin: Origin, fleet: Arc<Fleet>, admin: Arc<Admin>, metrics: Arc<Metrics>) -> Self {
+        Self { origin, fleet, admin, metrics, refused: None }
+    }
+
+    /// Watches the file that gave `first`, and SIGHUP, for ever.
+    pub(super) async fn run(mut self, first: &Parsed) {
+        let mut watch = Watch::new();
+        let mut files = first.files.clone();
+        let mut hangup: Option<Signal> = signal(SignalKind::hangup()).ok();
+        loop {
+            watch.follow(self.origin.file().into_iter().chain(files.iter().map(AsRef::as_ref)));
+            tokio::select! {
+                () = watch.changed() => {}
+                Some(()) = received(&mut hangup) => tracing::info!("SIGHUP: the configuration is read again"),
+            }
+            if let Some(parsed) = self.read() {
+                files.clone_from(&parsed.files);
+                self.apply(parsed).await;
+            }
+        }
+    }
+
+    fn read(&mut self) -> Option<Parsed> {
+        match self.origin.load() {
+            Ok(parsed) => Some(parsed),
+            Err(error) => {
+                let told = error.to_string();
+                if self.refused.as_ref() != Some(&told) {
+                    tracing::error!("the configuration is not taken over, the last one stays in force:\n{told}");
+                    self.metrics.reloaded(false);
+                    self.problems(told.lines().map(str::to_owned).collect());
+                    self.refused = Some(told);
+                }
+                None
+            }
+        }
+    }
+
+    async fn apply(&mut self, parsed: Parsed) {
+        let was_refused = self.refused.take().is_some();
+        if *self.fleet.snapshot().config == parsed.config {
+            if was_refused {
+                tracing::info!("the configuration is valid again and says what is in force");
+                self.metrics.reloaded(true);
+                self.problems(Vec::new());
+            }
+            return;
+        }
+        for note in &parsed.notes {
+            tracing::warn!("{}: {note}", note.severity);
+        }
+        let needs_restart = self.fleet.apply(Arc::new(parsed.config)).await;
+        if !needs_restart.is_empty() {
+            tracing::warn!("restart trunkline for the change of {} to take effect", needs_restart.join(", "));
+        }
+        tracing::info!("the configuration was taken over");
+        self.metrics.reloaded(true);
+        self.problems(Vec::new());
+    }
+
+    fn problems(&self, lines: Vec<String>) {
+        *self.admin.last_reload.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    }
+}
+
+async fn received(signal: &mut Option<Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
+}

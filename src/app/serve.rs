@@ -1,0 +1,149 @@
+//! Runs until told to end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::banner;
+use super::load::{LoadError, Origin};
+use super::reload::Reload;
+use crate::config::Parsed;
+use crate::fleet::Fleet;
+use crate::front::{Admin, Endpoint, Server};
+use crate::metrics::Metrics;
+use crate::relay::Relay;
+use crate::session::{Keyring, Sessions};
+
+/// Why serving could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The configuration is of no use.
+    #[error("{0}")]
+    Config(#[from] LoadError),
+    /// An address cannot be had.
+    #[error("cannot listen on {0}: {1}; is another trunkline running? change `{2}` in the configuration")]
+    Bind(SocketAddr, std::io::Error, &'static str),
+    /// The machine refuses us something else.
+    #[error("{0}")]
+    Machine(#[from] std::io::Error),
+}
+
+/// Everything that runs.
+struct Running {
+    endpoint: Arc<Server>,
+    operators: Arc<Server>,
+    admin: Arc<Admin>,
+    relay: Arc<Relay>,
+    fleet: Arc<Fleet>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// Serves what `origin` says until SIGTERM or SIGINT, then drains.
+///
+/// # Errors
+/// Where it could not start.
+pub async fn serve(origin: Origin, greet: bool) -> Result<(), ServeError> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let parsed = origin.load()?;
+    for note in &parsed.notes {
+        tracing::warn!("{}: {note}", note.severity);
+    }
+    let running = start(&origin, parsed, greet).await?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("ending: calls in flight may finish; a second signal ends at once");
+    tokio::select! {
+        () = running.drain() => tracing::info!("ended"),
+        _ = terminate.recv() => tracing::warn!("ended at once"),
+        _ = interrupt.recv() => tracing::warn!("ended at once"),
+    }
+    Ok(())
+}
+
+async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, ServeError> {
+    let config = Arc::new(parsed.config.clone());
+    let (listener, bound) = bind(config.listen, "listen").await?;
+    let (admin_listener, admin_bound) = bind(config.admin, "admin.listen").await?;
+    let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
+    let sessions = Sessions::new(&config.limits, Arc::new(Keyring::random()), metrics.clone());
+    let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
+    let relay = Relay::new(fleet.clone());
+    let (endpoint, operators) = (Arc::new(Server::default()), Arc::new(Server::default()));
+    let admin = Arc::new(Admin {
+        bound: admin_bound,
+        fleet: fleet.clone(),
+        metrics: metrics.clone(),
+        draining: AtomicBool::new(false),
+        last_reload: std::sync::Mutex::default(),
+    });
+    let clients = Arc::new(Endpoint {
+        bound,
+        relay: relay.clone(),
+        sessions: sessions.clone(),
+        fleet: fleet.clone(),
+        metrics: metrics.clone(),
+        closing: endpoint.closing.clone(),
+    });
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    tasks.spawn(endpoint.clone().run(listener, clients));
+    tasks.spawn(operators.clone().run(admin_listener, admin.clone()));
+    tasks.spawn({
+        let (sessions, stop) = (sessions.clone(), stop.clone());
+        async move { sessions.run(stop).await }
+    });
+    tasks.spawn({
+        let reload = Reload::new(origin.clone(), fleet.clone(), admin.clone(), metrics.clone());
+        let stop = stop.clone();
+        async move { stop.run_until_cancelled(reload.run(&parsed)).await.unwrap_or_default() }
+    });
+    metrics.reloaded(true);
+    tracing::info!(%bound, admin = %admin_bound, servers = config.servers.len(), "listening");
+    if greet {
+        banner::print(bound, admin_bound, origin.file());
+    }
+    Ok(Running { endpoint, operators, admin, relay, fleet, tasks, stop })
+}
+
+async fn bind(address: SocketAddr, key: &'static str) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let listener = TcpListener::bind(address).await.map_err(|error| ServeError::Bind(address, error, key))?;
+    let bound = listener.local_addr()?;
+    Ok((listener, bound))
+}
+
+impl Running {
+    /// Fails readiness, takes no more, lets what runs finish, ends the servers.
+    async fn drain(self) {
+        let limits = self.fleet.limits().clone();
+        self.admin.draining.store(true, Ordering::Release);
+        self.stop.cancel();
+        tokio::time::sleep(limits.drain_delay).await;
+        self.endpoint.closing.cancel();
+        let finished = async {
+            self.endpoint.drained().await;
+            self.relay.drained().await;
+        };
+        if timeout(limits.drain_timeout, finished).await.is_err() {
+            tracing::warn!("calls are still in flight after {:?}: they are cut", limits.drain_timeout);
+        }
+        self.endpoint.ended.cancel();
+        self.fleet.close().await;
+        self.operators.closing.cancel();
+        self.operators.ended.cancel();
+        self.tasks.close();
+        drop(timeout(LAST, self.tasks.wait()).await);
+    }
+}
+
+/// For what should have ended long before.
+const LAST: Duration = Duration::from_secs(1);

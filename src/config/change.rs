@@ -1,0 +1,84 @@
+//! What differs between two configurations.
+
+use std::sync::Arc;
+
+use super::model::{Config, Server};
+use crate::names::ServerName;
+
+/// What it takes to come from one configuration to another. Start-up is the change from the empty one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Servers to start.
+    pub added: Vec<ServerName>,
+    /// Servers to drain.
+    pub removed: Vec<ServerName>,
+    /// Servers whose connection is to be replaced: another place, program, secret or protocol, or a newer `updated_at`.
+    pub replaced: Vec<ServerName>,
+    /// Servers that keep their connection, but whose names, tools, texts or times differ.
+    pub retuned: Vec<ServerName>,
+    /// Whether servers that are in both stand in another order.
+    pub reordered: bool,
+    /// Whether something beside the servers differs that takes effect at once: limits, hosts, origins, naming.
+    pub settings: bool,
+    /// Keys whose change needs a restart.
+    pub needs_restart: Vec<&'static str>,
+}
+
+impl Change {
+    /// Compares typed values, nothing else: the same two give the same change at any time.
+    ///
+    /// `updated_at` replaces where it is strictly later than before; one where there was none counts as later.
+    pub fn between(old: &Config, new: &Config) -> Self {
+        let mut change = Self { settings: settings_differ(old, new), ..Self::default() };
+        for (name, server) in &new.servers {
+            match old.servers.get(name) {
+                None => change.added.push(name.clone()),
+                Some(before) if Arc::ptr_eq(before, server) || before == server => {}
+                Some(before) if needs_new_link(before, server) => change.replaced.push(name.clone()),
+                Some(_) => change.retuned.push(name.clone()),
+            }
+        }
+        let gone = |name: &&ServerName| !new.servers.contains_key(*name);
+        change.removed = old.servers.keys().filter(gone).cloned().collect();
+        let order_before = old.servers.keys().filter(|name| new.servers.contains_key(*name));
+        let order_after = new.servers.keys().filter(|name| old.servers.contains_key(*name));
+        change.reordered = !order_before.eq(order_after);
+        if old.listen != new.listen {
+            change.needs_restart.push("listen");
+        }
+        if old.admin != new.admin {
+            change.needs_restart.push("admin.listen");
+        }
+        change
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn settings_differ(old: &Config, new: &Config) -> bool {
+    // Taken apart so that a new setting does not compile until it is thought about here.
+    let Config {
+        listen: _,
+        admin: _,
+        servers: _,
+        insecure,
+        allowed_hosts,
+        allowed_origins,
+        naming,
+        describe_origin,
+        limits,
+    } = old;
+    *insecure != new.insecure
+        || *allowed_hosts != new.allowed_hosts
+        || *allowed_origins != new.allowed_origins
+        || *naming != new.naming
+        || *describe_origin != new.describe_origin
+        || *limits != new.limits
+}
+
+fn needs_new_link(old: &Server, new: &Server) -> bool {
+    old.reach != new.reach || old.protocol != new.protocol || new.updated_at > old.updated_at
+}

@@ -1,0 +1,214 @@
+//! Every key that a file may hold: the parser checks against these tables and the JSON Schema is made from them, so the
+//! two cannot drift.
+
+/// One key of a mapping.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) fate: Fate,
+    /// One sentence for editors.
+    pub(super) says: &'static str,
+}
+
+/// What may stand behind a key.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    Text,
+    Flag,
+    Whole,
+    Duration,
+    Size,
+    Time,
+    Choice(&'static [&'static str]),
+    Texts,
+    /// Names of anything → texts.
+    Map,
+    Fields(&'static [Key]),
+    /// Names of anything → servers.
+    Servers,
+    Anything,
+}
+
+/// What becomes of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is read.
+    Read,
+    /// Another word for the key of this name.
+    Same(&'static str),
+    /// Concerns another program's own affairs: one note.
+    Chat,
+    /// Not supported yet, and safe to ignore: one warning.
+    Later,
+    /// Not supported yet, and unsafe to ignore: an error.
+    Refused,
+}
+
+use Fate::{Chat, Later, Read, Refused, Same};
+use Kind::{Anything, Choice, Duration, Fields, Flag, Map, Servers, Size, Text, Texts, Time, Whole};
+
+const fn key(name: &'static str, kind: Kind, fate: Fate, says: &'static str) -> Key {
+    Key { name, kind, fate, says }
+}
+
+pub(super) const STYLES: &[&str] = &["suffix", "prefix", "plain"];
+
+/// Our own keys at the top. Whatever else stands there is another program's.
+pub(super) const TOP: &[Key] = &[
+    key("$schema", Text, Read, "Where editors find this schema."),
+    key("listen", Text, Read, "Address and port of the MCP endpoint (127.0.0.1:8931)."),
+    key("admin", Fields(ADMIN), Read, "Metrics, probes and the status."),
+    key("insecure", Flag, Read, "Lets `listen` be a public address although nobody is authenticated."),
+    key("allowedHosts", Texts, Read, "`Host` names accepted beside the loopback forms."),
+    key("allowedOrigins", Texts, Read, "`Origin` values accepted beside the loopback forms."),
+    key("naming", Choice(STYLES), Read, "Where a tool's name has its server: `search_mcp_github` (suffix)."),
+    key("delimiter", Text, Read, "Between a tool's and a server's name (`_mcp_`)."),
+    key("maxNameLength", Whole, Read, "Longest exposed name (64)."),
+    key("describeOrigin", Flag, Read, "Puts a server's title before its tools' descriptions (true)."),
+    key("limits", Fields(LIMITS), Read, "Sizes, counts and times of the whole process."),
+    key("mcpServers", Servers, Read, "The servers, as every MCP client writes them."),
+    key("servers", Servers, Same("mcpServers"), "VS Code's word for `mcpServers`."),
+    key("inputs", Anything, Read, "VS Code asks its user for these; refused unless empty."),
+    key("views", Anything, Later, "More paths with their own selection of servers."),
+    key("catalogCache", Anything, Later, "A directory for the last known lists."),
+    key("sessionKeys", Anything, Later, "A file of keys that replicas share."),
+    key("sessionStore", Anything, Later, "Where replicas keep what they share."),
+    key("bareNames", Anything, Later, "Accepts a tool's own name where only one server has it."),
+    key("expose", Anything, Later, "Hides the tools of a server that is down."),
+    key("discovery", Anything, Later, "Lists a search tool in place of all tools."),
+    key("pinned", Anything, Later, "Tools listed beside the search tool."),
+    key("threshold", Anything, Later, "From how many tokens on the search tool is used."),
+    key("callLog", Anything, Later, "A log of tool calls."),
+    key("resultSpill", Anything, Later, "Keeps large results as resources."),
+    key("tracing", Anything, Later, "OpenTelemetry."),
+    key("tls", Anything, Refused, "TLS of the MCP endpoint."),
+    key("auth", Anything, Refused, "Who may call."),
+    key("apiKeys", Anything, Refused, "Who may call."),
+    key("rules", Anything, Refused, "Who may call what."),
+    key("guard", Anything, Refused, "Checks of arguments and results."),
+];
+
+pub(super) const ADMIN: &[Key] =
+    &[key("listen", Text, Read, "Address and port of metrics, probes and the status (127.0.0.1:8932).")];
+
+pub(super) const LIMITS: &[Key] = &[
+    key("requestBody", Size, Read, "Largest request body from a client (4MiB)."),
+    key("upstreamMessage", Size, Read, "Largest message from a server (16MiB)."),
+    key("jsonDepth", Whole, Read, "Deepest nesting of a JSON message (128)."),
+    key("sessions", Whole, Read, "Sessions held at once (10000)."),
+    key("sessionIdle", Duration, Read, "How long an idle session is held (30m)."),
+    key("callsPerSession", Whole, Read, "Calls in flight per session (64)."),
+    key(
+        "firstListWait",
+        Duration,
+        Read,
+        "How long the first list waits for servers that have none yet (5s).",
+    ),
+    key(
+        "reconnectInterval",
+        Duration,
+        Read,
+        "Shortest time between two attempts to connect to a server (10s).",
+    ),
+    key(
+        "refreshInterval",
+        Duration,
+        Read,
+        "How often a list is fetched where a server cannot tell of changes (60s).",
+    ),
+    key(
+        "drainDelay",
+        Duration,
+        Read,
+        "How long readiness fails before the listener closes, at the end (0s).",
+    ),
+    key("drainTimeout", Duration, Read, "How long calls in flight may run on, at the end (30s)."),
+];
+
+pub(super) const TYPES: &[&str] =
+    &["stdio", "http", "streamable-http", "streamableHttp", "streamable_http", "sse", "websocket", "ws"];
+
+pub(super) const PROTOCOLS: &[&str] =
+    &["auto", "modern", "legacy", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
+/// Whom a connection is for; only the first two are what this version does.
+pub(super) const SCOPES: &[&str] = &["auto", "shared", "principal", "session", "request"];
+
+/// The keys of a server's entry.
+pub(super) const SERVER: &[Key] = &[
+    key("url", Text, Read, "The server's MCP endpoint (http or https)."),
+    key("serverUrl", Text, Same("url"), "Windsurf's word for `url`."),
+    key("headers", Map, Read, "Sent with every request."),
+    key("command", Text, Read, "The program of a stdio server; `self` is trunkline's own."),
+    key("args", Texts, Read, "The program's arguments."),
+    key("env", Map, Read, "The program's variables."),
+    key("envFile", Text, Read, "A file of more variables, one NAME=value a line."),
+    key("cwd", Text, Read, "The program's working directory."),
+    key("type", Choice(TYPES), Read, "How to reach it; found out where it is not given."),
+    key("transport", Choice(TYPES), Same("type"), "Another word for `type`."),
+    key("protocol", Choice(PROTOCOLS), Read, "Which revisions to speak (auto)."),
+    key("enabled", Flag, Read, "`false` leaves the server out."),
+    key("disabled", Flag, Read, "`true` leaves the server out."),
+    key("startup", Flag, Read, "`false` connects at the first call, not at start."),
+    key("alias", Text, Read, "Exposed under this name in place of its key."),
+    key("title", Text, Read, "A name for people."),
+    key("description", Text, Read, "What it is for; for readers of this file."),
+    key(
+        "timeout",
+        Duration,
+        Read,
+        "A call's time without any sign of life (60s; a bare number is milliseconds).",
+    ),
+    key("connectTimeout", Duration, Read, "Connect, handshake and listing together (30s)."),
+    key("initTimeout", Duration, Same("connectTimeout"), "LibreChat's word for `connectTimeout`."),
+    key("maxTotal", Duration, Read, "A call's time in all (30m)."),
+    key("naming", Choice(STYLES), Read, "Where this server's tools have its name."),
+    key("delimiter", Text, Read, "Between its tools' names and its own."),
+    key("tools", Fields(TOOLS), Read, "Which tools are offered, and how."),
+    key("disabledTools", Texts, Read, "Windsurf's list of tools that are not offered."),
+    key("tls", Fields(TLS), Read, "Certificates."),
+    key("updatedAt", Time, Read, "A time; a newer one than before replaces the connection."),
+    key("requiresOAuth", Flag, Read, "LibreChat's hint that users must sign in; not supported yet."),
+    key("customUserVars", Anything, Chat, "What LibreChat asks its users for."),
+    key("sseReadTimeout", Anything, Chat, "LibreChat's own time limit for streams."),
+    key("serverInstructions", Anything, Chat, "What LibreChat tells its model."),
+    key("chatMenu", Anything, Chat, "Whether LibreChat's menu shows it."),
+    key("iconPath", Anything, Chat, "LibreChat's picture for it."),
+    key("autoApprove", Anything, Chat, "Tools that a client calls without asking."),
+    key("alwaysAllow", Anything, Chat, "Tools that a client calls without asking."),
+    key("gallery", Anything, Chat, "Where VS Code has it from."),
+    key("version", Anything, Chat, "Its version, in VS Code's gallery."),
+    key("dev", Anything, Chat, "How VS Code debugs it."),
+    key(
+        "scope",
+        Choice(SCOPES),
+        Read,
+        "For whom a connection is; only `auto` and `shared` are supported yet.",
+    ),
+    key("roots", Anything, Later, "Directories it is told of."),
+    key("retry", Anything, Later, "Which calls may be sent twice."),
+    key("breaker", Anything, Later, "When it is given a rest."),
+    key("limits", Anything, Later, "Its own limits."),
+    key("interactive", Anything, Later, "Gives every session a connection of its own."),
+    key("expose", Anything, Later, "Hides its tools while it is down."),
+    key("oauth", Anything, Later, "How clients sign in to it."),
+    key("auth", Anything, Refused, "How trunkline signs in to it."),
+    key("apiKey", Anything, Refused, "LibreChat's key for it; write it into `headers`."),
+    key("guard", Anything, Refused, "Checks of its arguments and results."),
+];
+
+pub(super) const TOOLS: &[Key] = &[
+    key("allow", Texts, Read, "Globs on the server's own tool names; empty allows all."),
+    key("deny", Texts, Read, "Globs on the server's own tool names, denied even if allowed."),
+    key("rename", Map, Read, "The server's own name → another."),
+    key("describe", Map, Read, "The server's own name → a description in place of its own."),
+    key("annotations", Anything, Later, "The server's own name → annotations in place of its own."),
+];
+
+pub(super) const TLS: &[Key] = &[
+    key("ca", Text, Read, "A PEM file of authorities to trust beside the machine's own."),
+    key("cert", Text, Read, "Our own certificate chain, a PEM file."),
+    key("key", Text, Read, "Our own key, a PEM file."),
+    key("insecure", Flag, Read, "Trusts any certificate; for trials only."),
+];

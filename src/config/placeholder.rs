@@ -1,0 +1,147 @@
+//! `${VAR}`, `${VAR:-default}`, `${file:/path}`: replaced once, at load; what comes in is never looked at again.
+
+use std::path::PathBuf;
+
+use super::problem::shown;
+use super::source::Source;
+
+/// A value with its placeholders replaced. It has no `Debug`: it may be a secret.
+pub(super) struct Filled {
+    pub(super) value: String,
+    /// Whether a part of it came by a placeholder: then no message may quote it.
+    pub(super) secret: bool,
+}
+
+/// What ours look like, for messages.
+const OURS: &str = "`${VAR}`, `${VAR:-default}` or `${file:/path}`; a plain `${` is written `$${`";
+
+/// What the placeholders of one place may refer to.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'a> {
+    pub(super) source: &'a Source<'a>,
+    /// Variables of the entry itself, for its arguments: the environment wins over them.
+    pub(super) own: &'a [(String, String)],
+    /// What `LibreChat` asks its users for.
+    pub(super) custom: &'a [String],
+}
+
+/// Replaces every placeholder of `raw`. Every fault is told; the files read are added to `files`.
+pub(super) fn fill(raw: &str, scope: Scope<'_>, files: &mut Vec<PathBuf>) -> Result<Filled, Vec<String>> {
+    let mut faults: Vec<String> = per_request(raw, scope.custom).collect();
+    let mut filled = Filled { value: String::with_capacity(raw.len()), secret: false };
+    let mut rest = raw;
+    while let Some((before, after)) = rest.split_once("${") {
+        if let Some(before) = before.strip_suffix('$') {
+            filled.value.push_str(before);
+            filled.value.push_str("${");
+            rest = after;
+            continue;
+        }
+        filled.value.push_str(before);
+        let Some((inside, after)) = after.split_once('}') else {
+            faults.push(format!("a `${{` is not closed; write {OURS}"));
+            return Err(faults);
+        };
+        match look_up(inside, scope, files) {
+            Ok(value) => filled.value.push_str(&value),
+            Err(fault) => faults.push(fault),
+        }
+        filled.secret = true;
+        rest = after;
+    }
+    filled.value.push_str(rest);
+    if faults.is_empty() { Ok(filled) } else { Err(faults) }
+}
+
+fn look_up(inside: &str, scope: Scope<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
+    if let Some(path) = inside.strip_prefix("file:") {
+        return read(path, scope.source, files);
+    }
+    let (name, default) = match inside.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inside, None),
+    };
+    let name = name.strip_prefix("env:").unwrap_or(name);
+    if !is_variable(name) {
+        return Err(
+            foreign(name).unwrap_or_else(|| format!("this is not a placeholder of ours; write {OURS}"))
+        );
+    }
+    if default.is_some_and(|default| default.contains("${")) {
+        return Err(format!("the default of {} cannot hold a placeholder", shown(name)));
+    }
+    match (scope.variable(name), default) {
+        (Some(value), None) => Ok(value),
+        (Some(value), Some(_)) if !value.is_empty() => Ok(value), // as a shell's `:-`
+        (_, Some(default)) => Ok(default.into()),
+        (None, None) => Err(foreign(name).unwrap_or_else(|| {
+            format!("the variable {} is not set; set it, or give a default: `${{{name}:-…}}`", shown(name))
+        })),
+    }
+}
+
+impl Scope<'_> {
+    fn variable(self, name: &str) -> Option<String> {
+        let own = || self.own.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
+        self.source.world.variable(name).or_else(own)
+    }
+}
+
+/// A mounted secret: its text without the newlines at its end.
+fn read(path: &str, source: &Source<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
+    let whole = source.directory.join(path);
+    let text = source.world.read(&whole).map_err(|error| format!("cannot read {}: {error}", shown(path)))?;
+    files.push(whole);
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn is_variable(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// What editors replace and we cannot.
+fn foreign(name: &str) -> Option<String> {
+    let (kind, _) = name.split_once(':').unwrap_or((name, ""));
+    match kind {
+        "input" => Some(format!("`${{input:…}}` asks an editor's user; write {OURS}")),
+        "command" | "config" if name != kind => {
+            Some(format!("`${{{kind}:…}}` is an editor's placeholder; write {OURS}"))
+        }
+        "workspaceFolder" | "workspaceFolderBasename" | "userHome" | "pathSeparator" | "/" => {
+            Some(format!("`${{{kind}}}` is an editor's placeholder; write the path itself, or {OURS}"))
+        }
+        _ => None,
+    }
+}
+
+/// Faults of `{{…}}` placeholders, which are filled per request: ours cannot be yet, `LibreChat`'s never. Any other
+/// `{{…}}` is plain text: arguments may hold templates.
+fn per_request(raw: &str, custom: &[String]) -> impl Iterator<Item = String> {
+    raw.split("{{").skip(1).filter_map(|part| {
+        let name = part.split_once("}}")?.0.trim();
+        if name.starts_with("header.") || name.starts_with("principal.") {
+            Some(format!("`{{{{{name}}}}}` is filled per request, which is not supported yet"))
+        } else if name.starts_with("LIBRECHAT_") || custom.iter().any(|custom| custom == name) {
+            let ours = instead_of(name);
+            Some(format!(
+                "`{{{{{name}}}}}` is LibreChat's; ours is `{{{{{ours}}}}}`, which is not supported yet"
+            ))
+        } else {
+            None
+        }
+    })
+}
+
+/// Our placeholder for one of `LibreChat`'s.
+fn instead_of(name: &str) -> &'static str {
+    match name {
+        "LIBRECHAT_USER_ID" => "principal.sub",
+        "LIBRECHAT_USER_EMAIL" => "principal.email",
+        "LIBRECHAT_USER_NAME" | "LIBRECHAT_USER_USERNAME" => "principal.name",
+        _ if name.starts_with("LIBRECHAT_USER_") || name.starts_with("LIBRECHAT_OPENID_") => {
+            "principal.claims.NAME"
+        }
+        _ => "header.NAME",
+    }
+}

@@ -1,0 +1,312 @@
+//! How to reach a server, out of its entry: over HTTP, or as a child process.
+
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use hyper::Uri;
+use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use indexmap::IndexMap;
+use url::Url;
+
+use super::env_file;
+use super::keys::{TLS, TYPES};
+use super::model::{Http, HttpTransport, Reach, Stdio, Tls};
+use super::node::{Entry, Node, Value};
+use super::problem::shown;
+use super::reader::{Fields, Reader};
+
+/// Reads the one of the two that an entry says.
+pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, entry: &Entry) -> Option<Reach> {
+    let kind = reader.choice(fields, "type", TYPES);
+    let given = |key: &str| fields.given(key).filter(|entry| !entry.value.is_null());
+    match (given("url"), given("command")) {
+        (Some(url), Some(command)) => {
+            let line = url.place.line;
+            let message =
+                format!("{} beside the `url` in line {line}; give one of them", fields.name("command"));
+            reader.error(command.place, message);
+            None
+        }
+        (None, None) => {
+            reader.error(entry.place, format!("server {} needs a `url` or a `command`", shown(&entry.key)));
+            None
+        }
+        (Some(url), None) => {
+            unused(reader, fields, &["args", "env", "envFile", "cwd"], "a server that is reached by `url`");
+            let transport = match kind {
+                None | Some("http") => Some(HttpTransport::Infer), // VS Code's `http` falls back as well
+                Some("sse") => Some(HttpTransport::Sse),
+                Some("stdio") => refuse(reader, fields, "does not fit `url`"),
+                Some("websocket" | "ws") => {
+                    refuse(reader, fields, "is none of MCP's transports; use `http` or `sse`")
+                }
+                Some(_) => Some(HttpTransport::Streamable),
+            };
+            let http = http(reader, fields, &url.value, transport.unwrap_or(HttpTransport::Infer));
+            http.map(Reach::Http)
+        }
+        (None, Some(command)) => {
+            unused(reader, fields, &["headers", "tls"], "a server that is started by `command`");
+            if !matches!(kind, None | Some("stdio")) {
+                refuse::<()>(reader, fields, "does not fit `command`");
+            }
+            stdio(reader, fields, &command.value).map(Reach::Stdio)
+        }
+    }
+}
+
+fn refuse<T>(reader: &mut Reader<'_>, fields: &Fields<'_>, why: &str) -> Option<T> {
+    let place = fields.get("type").map_or(fields.place, |node| node.place);
+    reader.error(place, format!("{} {why}", fields.name("type")));
+    None
+}
+
+/// Warns of keys that say nothing about this kind of server.
+fn unused(reader: &mut Reader<'_>, fields: &Fields<'_>, keys: &[&str], of: &str) {
+    for entry in keys.iter().filter_map(|key| fields.given(key)) {
+        let is_empty = match &entry.value.value {
+            Value::List(items) => items.is_empty(),
+            Value::Map(entries) => entries.is_empty(),
+            Value::Scalar { .. } => entry.value.is_null(),
+        };
+        if !is_empty {
+            reader.warn(entry.place, format!("{} has no effect on {of}", fields.name(&entry.key)));
+        }
+    }
+}
+
+fn http(reader: &mut Reader<'_>, fields: &Fields<'_>, node: &Node, transport: HttpTransport) -> Option<Http> {
+    let mut headers = headers(reader, fields);
+    let tls = tls(reader, fields);
+    let name = fields.name("url");
+    let text = reader.filled(node, &name)?.value;
+    let (url, authorization) = match address(&text) {
+        Ok(parts) => parts,
+        Err(fault) => {
+            reader.error(node.place, format!("{name} {fault}"));
+            return None;
+        }
+    };
+    if let Some(authorization) = authorization {
+        if headers.iter().any(|(name, _)| name == AUTHORIZATION) {
+            let message = format!(
+                "{name} holds a user and password beside an `Authorization` header; give one of them"
+            );
+            reader.error(node.place, message);
+        }
+        headers.push((AUTHORIZATION, authorization));
+    }
+    Some(Http { url, headers, transport, tls })
+}
+
+/// The address without user and password, and these as the header that a browser would send: so nobody who writes the
+/// address down can tell the secret.
+fn address(text: &str) -> Result<(Uri, Option<HeaderValue>), &'static str> {
+    let mut url = Url::parse(text.trim()).map_err(|_| "is not an address such as https://host/mcp")?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("must begin with http:// or https://");
+    }
+    let (user, password) = (url.username().to_owned(), url.password().unwrap_or_default().to_owned());
+    let authorization = if user.is_empty() && password.is_empty() {
+        None
+    } else {
+        let plain = [decoded(&user), vec![b':'], decoded(&password)].concat();
+        let value = format!("Basic {}", BASE64_STANDARD.encode(plain));
+        let mut value =
+            HeaderValue::try_from(value).map_err(|_| "holds a user or password that cannot be sent")?;
+        value.set_sensitive(true);
+        Some(value)
+    };
+    let cleared = url.set_username("").and_then(|()| url.set_password(None));
+    url.set_fragment(None); // it is never sent
+    let uri = cleared.ok().and_then(|()| url.as_str().parse::<Uri>().ok());
+    uri.map(|uri| (uri, authorization)).ok_or("is not an address that can be sent")
+}
+
+/// `%41` → `A`.
+fn decoded(text: &str) -> Vec<u8> {
+    let mut bytes = vec![];
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('%') {
+        bytes.extend_from_slice(before.as_bytes());
+        let hex = after.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(hex.unwrap_or(b'%'));
+        rest = if hex.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes
+}
+
+/// What the transport writes itself: many files give these, and giving them twice would break requests.
+const OURS: &[&str] = &[
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "keep-alive",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+fn headers(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<(HeaderName, HeaderValue)> {
+    let mut headers: Vec<(HeaderName, HeaderValue)> = vec![];
+    let of = fields.name("headers");
+    for (entry, value) in reader.map(fields, "headers") {
+        let key = shown(&entry.key);
+        let Ok(name) = HeaderName::from_bytes(entry.key.as_bytes()) else {
+            reader.error(entry.place, format!("{key} in {of} cannot be the name of a header"));
+            continue;
+        };
+        if OURS.contains(&name.as_str()) {
+            reader.warn(entry.place, format!("{key} in {of} is ignored: trunkline sets it itself"));
+            continue;
+        }
+        // A header may not hold line breaks; a secret's file and a YAML block end in one.
+        let Ok(mut value) = HeaderValue::from_bytes(value.trim().as_bytes()) else {
+            let message =
+                format!("{key} in {of} holds a line break or another character that no header may hold");
+            reader.error(entry.value.place, message);
+            continue;
+        };
+        value.set_sensitive(true);
+        if headers.iter().any(|(known, _)| *known == name) {
+            reader
+                .error(entry.place, format!("{key} in {of} is given twice; case does not matter in headers"));
+        }
+        headers.push((name, value));
+    }
+    headers
+}
+
+fn tls(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Tls {
+    let name = fields.name("tls");
+    let Some(inner) =
+        fields.get("tls").and_then(|node| reader.fields(node, TLS, &name, &format!(" of {name}")))
+    else {
+        return Tls::default();
+    };
+    reader.warn_unknown(&inner, TLS);
+    let tls = Tls {
+        ca: file(reader, &inner, "ca"),
+        cert: file(reader, &inner, "cert"),
+        key: file(reader, &inner, "key"),
+        insecure: reader.flag(&inner, "insecure").unwrap_or(false),
+    };
+    if inner.get("cert").is_some() != inner.get("key").is_some() {
+        reader.error(inner.place, format!("{name} needs both `cert` and `key`, or neither"));
+    }
+    tls
+}
+
+/// A file beside the configuration that must be there.
+fn file(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str) -> Option<PathBuf> {
+    read_file(reader, fields, key).map(|(path, _)| path)
+}
+
+fn read_file(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str) -> Option<(PathBuf, String)> {
+    let node = fields.get(key)?;
+    let name = fields.name(key);
+    let filled = reader.filled(node, &name)?;
+    let path = reader.source().directory.join(&filled.value);
+    match reader.source().world.read(&path) {
+        Ok(text) => {
+            reader.files.push(path.clone());
+            Some((path, text))
+        }
+        Err(error) => {
+            let which = if filled.secret { "its file".into() } else { shown(&filled.value) };
+            reader.error(node.place, format!("{name}: cannot read {which}: {error}"));
+            None
+        }
+    }
+}
+
+fn stdio(reader: &mut Reader<'_>, fields: &Fields<'_>, node: &Node) -> Option<Stdio> {
+    let env = env(reader, fields);
+    reader.own.clone_from(&env);
+    let args = args(reader, fields);
+    let cwd = reader.text(fields, "cwd").map(PathBuf::from);
+    reader.own.clear();
+    let name = fields.name("command");
+    let command = reader.filled(node, &name)?.value;
+    let command = match command.as_str() {
+        "self" => match reader.source().world.executable() {
+            Ok(path) => path,
+            Err(error) => {
+                reader.error(node.place, format!("{name}: cannot find our own executable: {error}"));
+                return None;
+            }
+        },
+        "" => {
+            reader.error(node.place, format!("{name} is empty"));
+            return None;
+        }
+        _ => PathBuf::from(command),
+    };
+    Some(Stdio { command, args, env, cwd })
+}
+
+/// The file's variables, then the entry's own over them.
+fn env(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<(String, String)> {
+    let mut env = IndexMap::new();
+    if let (Some((_, text)), Some(node)) = (read_file(reader, fields, "envFile"), fields.get("envFile")) {
+        match env_file::read(&text) {
+            Ok(variables) => env.extend(variables),
+            Err(lines) => {
+                let name = fields.name("envFile");
+                for line in lines {
+                    reader.error(node.place, format!("{name}: line {line} of the file is not NAME=value"));
+                }
+            }
+        }
+    }
+    let of = fields.name("env");
+    for (entry, value) in reader.map(fields, "env") {
+        if entry.key.is_empty() || entry.key.contains(['=', '\0']) || value.contains('\0') {
+            let message =
+                format!("{} in {of} cannot be a variable: `=` in its name, or a zero", shown(&entry.key));
+            reader.error(entry.place, message);
+        }
+        env.insert(entry.key.clone(), value);
+    }
+    env.into_iter().collect()
+}
+
+/// Arguments. Unlike variables they can be seen by everyone on the machine.
+fn args(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<String> {
+    if let Some(Node { value: Value::List(items), .. }) = fields.get("args") {
+        for node in items {
+            if matches!(&node.value, Value::Scalar { text, .. } if brings_secret(text)) {
+                let name = fields.name("args");
+                let message =
+                    format!("an item of {name} brings a secret into the list of processes; prefer `env`");
+                reader.warn(node.place, message);
+            }
+        }
+    }
+    let args = reader.texts(fields, "args");
+    for (place, arg) in &args {
+        if arg.contains('\0') {
+            reader.error(*place, format!("an item of {} holds a zero", fields.name("args")));
+        }
+    }
+    args.into_iter().map(|(_, arg)| arg).collect()
+}
+
+/// Whether a placeholder in it is called like a secret.
+fn brings_secret(text: &str) -> bool {
+    text.split("${").skip(1).any(|part| {
+        let name = part.split(['}', ':']).next().unwrap_or_default().to_ascii_uppercase();
+        let secrets = ["TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "AUTH"];
+        name == "FILE" || secrets.iter().any(|secret| name.contains(secret))
+    })
+}

@@ -1,0 +1,191 @@
+//! The top of the file.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use url::Url;
+
+use super::keys::{ADMIN, LIMITS, TOP};
+use super::model::{Config, Limits, Server};
+use super::near::nearest;
+use super::node::{Entry, Node, Value};
+use super::problem::{Place, shown, shown_all};
+use super::reader::{Fields, Reader};
+use super::{server, unique};
+use crate::names::Naming;
+
+/// Reads the whole file. Absent where it is no mapping at all; what it says is of worth only if no error was noted.
+pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
+    let fields = reader.fields(root, TOP, "the file", "")?;
+    unknown(reader, &fields.unknown);
+    inputs(reader, &fields);
+    reader.text(&fields, "$schema");
+    let default = Config::default();
+    let naming = naming(reader, &fields, default.naming);
+    let config = Config {
+        listen: address(reader, &fields, "listen").unwrap_or(default.listen),
+        admin: admin(reader, &fields).unwrap_or(default.admin),
+        insecure: reader.flag(&fields, "insecure").unwrap_or(default.insecure),
+        allowed_hosts: hosts(reader, &fields),
+        allowed_origins: origins(reader, &fields),
+        describe_origin: reader.flag(&fields, "describeOrigin").unwrap_or(default.describe_origin),
+        limits: limits(reader, &fields),
+        servers: servers(reader, &fields, &naming),
+        naming,
+    };
+    exposure(reader, &fields, &config);
+    Some(config)
+}
+
+/// Keys that are not ours: misspelt, in the wrong place, or another program's.
+fn unknown(reader: &mut Reader<'_>, entries: &[&Entry]) {
+    let mut foreign: Vec<&Entry> = vec![];
+    for entry in entries {
+        let key = shown(&entry.key);
+        if LIMITS.iter().any(|limit| limit.name == entry.key) {
+            reader.error(entry.place, format!("{key} belongs under `limits`"));
+        } else if let Some(meant) = nearest(&entry.key, TOP.iter().map(|key| key.name)) {
+            reader.error(entry.place, format!("unknown key {key}; did you mean `{meant}`?"));
+        } else if !entry.key.starts_with("x-") {
+            foreign.push(entry);
+        }
+    }
+    if let Some(first) = foreign.first() {
+        let names = shown_all(foreign.iter().map(|entry| entry.key.as_str()));
+        reader.note(first.place, format!("left alone, since they are another program's: {names}"));
+    }
+}
+
+fn inputs(reader: &mut Reader<'_>, fields: &Fields<'_>) {
+    let Some(node) = fields.get("inputs") else { return };
+    if !matches!(&node.value, Value::List(items) if items.is_empty()) {
+        let message = "`inputs` are asked of an editor's user, and nobody is there to ask; take the values from the \
+                       environment as `${VAR}` or from a file as `${file:/path}`";
+        reader.error(node.place, message);
+    }
+}
+
+fn naming(reader: &mut Reader<'_>, fields: &Fields<'_>, default: Naming) -> Naming {
+    let max_length = reader.whole(fields, "maxNameLength", 32, 256).unwrap_or(default.max_length);
+    server::naming(reader, fields, &Naming { max_length, ..default })
+}
+
+fn address(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str) -> Option<SocketAddr> {
+    reader.parsed(fields, key, "an address and a port such as 127.0.0.1:8931", |text| {
+        match text.strip_prefix("localhost:") {
+            Some(port) => Some((Ipv4Addr::LOCALHOST, port.parse::<u16>().ok()?).into()),
+            None => text.parse().ok(),
+        }
+    })
+}
+
+fn admin(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<SocketAddr> {
+    let inner = reader.fields(fields.get("admin")?, ADMIN, "`admin`", " of `admin`")?;
+    reader.warn_unknown(&inner, ADMIN);
+    address(reader, &inner, "listen")
+}
+
+/// Where we can be reached, judged as a whole.
+fn exposure(reader: &mut Reader<'_>, fields: &Fields<'_>, config: &Config) {
+    let place = |key: &str| fields.get(key).map_or(fields.place, |node| node.place);
+    if !config.listen.ip().to_canonical().is_loopback() && !config.insecure {
+        let message = "`listen` is an address that others can reach, and nobody would be asked who they are; listen on \
+                       127.0.0.1, or say `insecure: true` if something else keeps strangers out";
+        reader.error(place("listen"), message);
+    }
+    if config.listen.port() == config.admin.port() && config.listen.port() != 0 {
+        let key = if fields.get("admin").is_some() { "admin" } else { "listen" };
+        let message =
+            format!("`listen` and `admin` both take port {}; give one another", config.listen.port());
+        reader.error(place(key), message);
+    }
+}
+
+fn hosts(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<String> {
+    let mut hosts = vec![];
+    for (place, text) in reader.texts(fields, "allowedHosts") {
+        let host = text.trim().to_ascii_lowercase();
+        let bare = match host.rsplit_once(':') {
+            Some((bare, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !bare.ends_with(':') => bare,
+            _ => host.as_str(),
+        };
+        if bare.is_empty() || bare.contains(['*', '/', ' ', '@']) {
+            reader.error(place, "an item of `allowedHosts` must be a host's name such as mcp.example.com");
+        } else {
+            hosts.push(bare.to_owned());
+        }
+    }
+    hosts
+}
+
+fn origins(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<String> {
+    let mut origins = vec![];
+    for (place, text) in reader.texts(fields, "allowedOrigins") {
+        match origin(text.trim()) {
+            Some(origin) => origins.push(origin),
+            None => reader
+                .error(place, "an item of `allowedOrigins` must be an origin such as https://example.com"),
+        }
+    }
+    origins
+}
+
+/// As a browser sends it: lower case, without a default port. Editors have schemes of their own.
+fn origin(text: &str) -> Option<String> {
+    let url = Url::parse(text).ok()?;
+    if text.contains('*') || !url.has_host() || !matches!(url.path(), "" | "/") || url.query().is_some() {
+        return None;
+    }
+    let origin = url.origin();
+    let text = text.trim_end_matches('/').to_ascii_lowercase();
+    Some(if origin.is_tuple() { origin.ascii_serialization() } else { text })
+}
+
+fn limits(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Limits {
+    const MOST: usize = 1 << 30;
+    let mut limits = Limits::default();
+    let Some(inner) =
+        fields.get("limits").and_then(|node| reader.fields(node, LIMITS, "`limits`", " of `limits`"))
+    else {
+        return limits;
+    };
+    reader.warn_unknown(&inner, LIMITS);
+    let set = |to: &mut usize, value: Option<usize>| *to = value.unwrap_or(*to);
+    set(&mut limits.request_body, reader.size(&inner, "requestBody", 1 << 10, MOST));
+    set(&mut limits.upstream_message, reader.size(&inner, "upstreamMessage", 1 << 10, MOST));
+    set(&mut limits.json_depth, reader.whole(&inner, "jsonDepth", 8, 128));
+    set(&mut limits.sessions, reader.whole(&inner, "sessions", 1, 1_000_000));
+    set(&mut limits.calls_per_session, reader.whole(&inner, "callsPerSession", 1, 100_000));
+    let set = |to: &mut std::time::Duration, value: Option<_>| *to = value.unwrap_or(*to);
+    set(&mut limits.session_idle, reader.duration(&inner, "sessionIdle"));
+    set(&mut limits.first_list_wait, reader.span(&inner, "firstListWait"));
+    set(&mut limits.reconnect_interval, reader.duration(&inner, "reconnectInterval"));
+    set(&mut limits.refresh_interval, reader.duration(&inner, "refreshInterval"));
+    set(&mut limits.drain_delay, reader.span(&inner, "drainDelay"));
+    set(&mut limits.drain_timeout, reader.span(&inner, "drainTimeout"));
+    limits
+}
+
+type Servers = IndexMap<crate::names::ServerName, Arc<Server>>;
+
+/// The entries in the order of the file. That there are none must be said, not left open: a file cut short by a half
+/// done write must not take every server away.
+fn servers(reader: &mut Reader<'_>, fields: &Fields<'_>, naming: &Naming) -> Servers {
+    let Some(entry) = fields.given("mcpServers") else {
+        reader.error(Place::START, "there is no `mcpServers`; write `mcpServers: {}` if none are meant");
+        return Servers::new();
+    };
+    let Value::Map(entries) = &entry.value.value else {
+        let (key, kind) = (shown(&entry.key), entry.value.kind());
+        reader.error(
+            entry.place,
+            format!("{key} must be a mapping, not {kind}; write `{{}}` if none are meant"),
+        );
+        return Servers::new();
+    };
+    let read = |entry: &Entry| Some((entry.place, server::read(reader, entry, naming)?));
+    let servers: Vec<(Place, Arc<Server>)> = entries.iter().filter_map(read).collect();
+    unique::check(reader, &servers);
+    servers.into_iter().map(|(_, server)| (server.name.clone(), server)).collect()
+}

@@ -1,0 +1,193 @@
+//! All upstreams together: applies a configuration, puts the listings into one catalog and publishes both as one
+//! [`Snapshot`], so that a request never sees half a change.
+//!
+//! The only room that writes the snapshot.
+
+mod work;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Mutex, broadcast, watch};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::catalog::Catalog;
+use crate::config::{Config, Limits};
+use crate::metrics::Metrics;
+use crate::names::ServerName;
+use crate::transport::{Dialer, Sizes};
+use crate::upstream::{News, Shared, Upstream};
+use work::Work;
+
+/// All upstreams.
+#[derive(Debug)]
+pub struct Fleet {
+    snapshot: ArcSwap<Snapshot>,
+    work: Mutex<Work>,
+    notices: broadcast::Sender<Notice>,
+    first_round: watch::Sender<bool>,
+    shared: Shared,
+    stop: CancellationToken,
+}
+
+/// What one request sees: which names there are, and who answers to them.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The configuration behind it.
+    pub config: Arc<Config>,
+    /// Names and lists.
+    pub catalog: Catalog,
+    /// Who answers.
+    pub upstreams: HashMap<ServerName, Arc<Upstream>>,
+}
+
+/// That the tools of some servers changed.
+#[derive(Debug, Clone)]
+pub struct Notice {
+    /// Whose.
+    pub servers: Arc<[ServerName]>,
+}
+
+/// Changes within this time are told as one.
+const COALESCE: Duration = Duration::from_millis(100);
+/// Notices a slow reader may fall behind; it is then told that something changed.
+const NOTICES: usize = 64;
+/// How long the links at the end of the process may take to close, beyond the calls in flight.
+const CLOSING: Duration = Duration::from_secs(5);
+
+impl Fleet {
+    /// Starts all of `config`'s servers. Returns at once: they connect in the background.
+    pub async fn spawn(config: Arc<Config>, metrics: Arc<Metrics>) -> Arc<Self> {
+        let limits = config.limits.clone();
+        let sizes = Sizes { message: limits.upstream_message, depth: limits.json_depth };
+        let shared = Shared {
+            dialer: Arc::new(Dialer::new(sizes)),
+            news: Arc::new(News::default()),
+            limits,
+            tasks: TaskTracker::new(),
+        };
+        let nothing = Arc::new(Config { servers: indexmap::IndexMap::new(), ..(*config).clone() });
+        let fleet = Arc::new(Self {
+            snapshot: ArcSwap::from_pointee(Snapshot {
+                config: nothing,
+                catalog: Catalog::default(),
+                upstreams: HashMap::new(),
+            }),
+            work: Mutex::new(Work::new(metrics)),
+            notices: broadcast::Sender::new(NOTICES),
+            first_round: watch::Sender::new(false),
+            shared,
+            stop: CancellationToken::new(),
+        });
+        fleet.apply(config).await; // a start is a reload from nothing
+        fleet.shared.tasks.spawn(fleet.clone().publish());
+        fleet.shared.tasks.spawn(fleet.clone().end_first_round());
+        fleet
+    }
+
+    /// What there is now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Tells of changes from now on.
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
+    }
+
+    /// Waits until every server has been tried once after the start, for `firstListWait` at most.
+    pub async fn first_round(&self) {
+        if *self.first_round.borrow() {
+            return;
+        }
+        // The sender lives in `self`, so waiting cannot fail.
+        drop(self.first_round.subscribe().wait_for(|done| *done).await);
+    }
+
+    /// Whether every server has been tried once.
+    pub fn first_round_done(&self) -> bool {
+        *self.first_round.borrow()
+    }
+
+    /// Goes over to another configuration: servers that it leaves alone keep their links; changed ones are replaced once
+    /// their successors are ready, or after a deadline; gone ones finish their calls. Returns what needs a restart.
+    pub async fn apply(&self, config: Arc<Config>) -> Vec<&'static str> {
+        let mut work = self.work.lock().await;
+        let old = self.snapshot().config.clone();
+        let (needs_restart, retired) = work.apply(&old, &config, &self.shared).await;
+        self.store(&mut work, config);
+        for upstream in retired {
+            upstream.retire();
+        }
+        needs_restart
+    }
+
+    /// Puts fresh listings into the catalog now.
+    pub async fn rebuild(&self) {
+        let mut work = self.work.lock().await;
+        let config = self.snapshot().config.clone();
+        self.store(&mut work, config);
+    }
+
+    /// Ends all upstreams; calls in flight have been drained before.
+    pub async fn close(&self) {
+        self.stop.cancel();
+        for upstream in self.snapshot().upstreams.values() {
+            upstream.close();
+        }
+        self.shared.tasks.close();
+        let limit = self.shared.limits.drain_timeout.min(CLOSING);
+        if timeout(limit, self.shared.tasks.wait()).await.is_err() {
+            tracing::warn!("some servers did not end in time");
+        }
+    }
+
+    /// The limits that hold until a restart.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    fn store(&self, work: &mut Work, config: Arc<Config>) {
+        let same_config = Arc::ptr_eq(&config, &self.snapshot.load().config);
+        let changed = work.refresh_parts(&config);
+        if changed.is_empty() && same_config {
+            return;
+        }
+        let (catalog, upstreams) = work.put_together(&config);
+        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams }));
+        if !changed.is_empty() {
+            // Nobody listening is fine.
+            drop(self.notices.send(Notice { servers: changed.into() }));
+        }
+    }
+
+    async fn publish(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = self.shared.news.wait() => {}
+            }
+            tokio::time::sleep(COALESCE).await;
+            self.rebuild().await;
+        }
+    }
+
+    async fn end_first_round(self: Arc<Self>) {
+        let upstreams: Vec<_> = self.snapshot().upstreams.values().cloned().collect();
+        let all = async {
+            for upstream in upstreams.iter().filter(|upstream| upstream.server().eager) {
+                upstream.settled().await;
+            }
+        };
+        tokio::select! {
+            () = self.stop.cancelled() => return,
+            settled = timeout(self.shared.limits.first_list_wait, all) => drop(settled),
+        }
+        self.rebuild().await;
+        self.first_round.send_replace(true);
+    }
+}

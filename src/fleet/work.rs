@@ -1,0 +1,128 @@
+//! What only the holder of the fleet's lock touches.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tokio::time::timeout;
+
+use crate::catalog::{Catalog, Listing, Part};
+use crate::config::{Change, Config, Server};
+use crate::metrics::Metrics;
+use crate::names::ServerName;
+use crate::upstream::{Shared, State, Upstream};
+
+/// The upstreams and the parts made of their listings.
+#[derive(Debug)]
+pub(super) struct Work {
+    upstreams: HashMap<ServerName, Arc<Upstream>>,
+    parts: IndexMap<ServerName, Made>,
+    metrics: Arc<Metrics>,
+}
+
+/// A part and what it was made of.
+#[derive(Debug)]
+struct Made {
+    part: Arc<Part>,
+    listing: Arc<Listing>,
+    server: Arc<Server>,
+    describe_origin: bool,
+    changes: u64,
+}
+
+impl Work {
+    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
+        Self { upstreams: HashMap::new(), parts: IndexMap::new(), metrics }
+    }
+
+    /// Starts, retunes and replaces upstreams. Returns what needs a restart, and the upstreams to retire once the
+    /// snapshot that names them is gone.
+    pub(super) async fn apply(
+        &mut self,
+        old: &Config,
+        new: &Config,
+        shared: &Shared,
+    ) -> (Vec<&'static str>, Vec<Arc<Upstream>>) {
+        let change = Change::between(old, new);
+        for server in change.retuned.iter().filter_map(|name| new.servers.get(name)) {
+            if let Some(upstream) = self.upstreams.get(&server.name) {
+                upstream.retune(server.clone());
+            }
+        }
+        let mut retired = Vec::new();
+        for name in &change.removed {
+            retired.extend(self.upstreams.remove(name));
+            self.metrics.forget(name.as_str());
+        }
+        for server in change.added.iter().filter_map(|name| new.servers.get(name)) {
+            self.upstreams.insert(server.name.clone(), self.spawn(server, None, shared));
+        }
+        let successors: Vec<_> = change
+            .replaced
+            .iter()
+            .filter_map(|name| {
+                let last = self.upstreams.get(name).and_then(|upstream| upstream.listing());
+                new.servers.get(name).map(|server| self.spawn(server, last, shared))
+            })
+            .collect();
+        // One deadline for all: they warm up side by side.
+        let warm = async {
+            for successor in &successors {
+                if !matches!(successor.state(), State::Idle) {
+                    successor.settled().await;
+                }
+            }
+        };
+        drop(timeout(shared.limits.first_list_wait, warm).await);
+        for successor in successors {
+            retired.extend(self.upstreams.insert(successor.server().name.clone(), successor));
+        }
+        (change.needs_restart, retired)
+    }
+
+    fn spawn(&self, server: &Arc<Server>, last: Option<Arc<Listing>>, shared: &Shared) -> Arc<Upstream> {
+        Upstream::spawn(server.clone(), last, self.metrics.server(server.name.as_str()), shared)
+    }
+
+    /// Makes the parts anew whose listing or settings changed; returns whose.
+    pub(super) fn refresh_parts(&mut self, config: &Config) -> Vec<ServerName> {
+        let mut changed: Vec<_> = self.parts.keys().filter(|name| !config.servers.contains_key(*name)).cloned().collect();
+        self.parts.retain(|name, _| config.servers.contains_key(name));
+        for server in config.servers.values() {
+            let Some(upstream) = self.upstreams.get(&server.name) else { continue };
+            let (Some(listing), changes) = (upstream.listing(), upstream.changes()) else { continue };
+            let known = self.parts.get(&server.name);
+            let fits = known.is_some_and(|made| {
+                Arc::ptr_eq(&made.listing, &listing)
+                    && *made.server == **server
+                    && made.describe_origin == config.describe_origin
+            });
+            if fits && known.is_some_and(|made| made.changes == changes) {
+                continue;
+            }
+            let part = match known {
+                Some(made) if fits => made.part.clone(),
+                Some(_) | None => Arc::new(Part::build(server.clone(), &listing, config.describe_origin)),
+            };
+            if known.is_none() {
+                for (raw, exposed) in part.altered() {
+                    tracing::info!(server = %server.name, "tool {} is offered as {exposed}", String::from_utf8_lossy(raw));
+                }
+            }
+            changed.push(server.name.clone());
+            let describe_origin = config.describe_origin;
+            self.parts.insert(server.name.clone(), Made { part, listing, server: server.clone(), describe_origin, changes });
+        }
+        changed
+    }
+
+    /// The catalog and the upstreams of the next snapshot, in the order of the file.
+    pub(super) fn put_together(&self, config: &Config) -> (Catalog, HashMap<ServerName, Arc<Upstream>>) {
+        let parts = config
+            .servers
+            .keys()
+            .filter_map(|name| self.parts.get(name).map(|made| (name.clone(), made.part.clone())))
+            .collect();
+        (Catalog::build(config, parts), self.upstreams.clone())
+    }
+}

@@ -1,0 +1,69 @@
+//! The operator's port: metrics, probes and the status.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::body::Body;
+use super::reply::{bare, typed};
+use super::serve::Serve;
+use super::status;
+use super::guard;
+use crate::fleet::Fleet;
+use crate::metrics::Metrics;
+
+/// What operators and probes ask.
+#[derive(Debug)]
+pub struct Admin {
+    /// Where it listens.
+    pub bound: SocketAddr,
+    /// How the servers are.
+    pub fleet: Arc<Fleet>,
+    /// All figures.
+    pub metrics: Arc<Metrics>,
+    /// Set at the end: no new traffic should come.
+    pub draining: AtomicBool,
+    /// How the last reload went: the problems of a refused file, or nothing.
+    pub last_reload: std::sync::Mutex<Vec<String>>,
+}
+
+impl Serve for Admin {
+    async fn serve(&self, request: Request<Incoming>) -> Response<Body> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return bare(StatusCode::METHOD_NOT_ALLOWED);
+        }
+        let (parts, _) = request.into_parts();
+        match parts.uri.path() {
+            "/metrics" => typed(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", self.metrics.render().into()),
+            "/livez" => said(true, "alive"),
+            "/startz" => said(self.fleet.first_round_done(), "every server has been tried once"),
+            // Never the servers' health: one broken server must not take the pod out.
+            "/readyz" => said(!self.draining.load(Ordering::Acquire), "ready, and not on the way out"),
+            // Tells more than a probe needs, so pages from elsewhere must not read it.
+            "/" | "/status" => match guard::check(&parts, self.bound, &self.fleet.snapshot().config) {
+                Ok(()) => typed(StatusCode::OK, "application/json", self.status().into()),
+                Err(_) => said_with(StatusCode::FORBIDDEN, "ask by a loopback address, or list the host in `allowedHosts`"),
+            },
+            _ => said_with(StatusCode::NOT_FOUND, "there are /status /metrics /livez /startz /readyz"),
+        }
+    }
+}
+
+impl Admin {
+    fn status(&self) -> String {
+        let problems = self.last_reload.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        status::render(&self.fleet.snapshot(), &problems)
+    }
+}
+
+fn said(yes: bool, what: &str) -> Response<Body> {
+    let status = if yes { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    said_with(status, &format!("{}: {what}", if yes { "yes" } else { "not yet, or no longer" }))
+}
+
+fn said_with(status: StatusCode, text: &str) -> Response<Body> {
+    typed(status, "text/plain; charset=utf-8", format!("{text}\n").into())
+}

@@ -1,0 +1,65 @@
+//! What goes back: nothing, some bytes, or a stream of events.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+use super::reply::Answering;
+use super::stream::Listening;
+
+/// A response's body.
+#[derive(Debug)]
+pub enum Body {
+    /// These bytes, then the end.
+    Full(Option<Bytes>),
+    /// A call's asides and its answer.
+    Answering(Box<Answering>),
+    /// What no request asked for.
+    Listening(Box<Listening>),
+}
+
+impl Body {
+    pub(super) fn empty() -> Self {
+        Self::Full(None)
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::Full(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Bytes::from(text).into()
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match self.get_mut() {
+            Self::Full(bytes) => Poll::Ready(bytes.take()),
+            Self::Answering(answering) => answering.poll_next(cx),
+            Self::Listening(listening) => listening.poll_next(cx),
+        };
+        next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Full(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Answering(_) | Self::Listening(_) => SizeHint::default(),
+        }
+    }
+}

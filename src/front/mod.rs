@@ -1,0 +1,18 @@
+//! HTTP towards clients and operators: one match over a few paths.
+//!
+//! Knows sessions and HTTP; what a message means is the relay's business.
+
+mod accept;
+mod admin;
+mod body;
+mod endpoint;
+mod guard;
+mod reply;
+mod serve;
+mod status;
+mod stream;
+
+pub use admin::Admin;
+pub use endpoint::Endpoint;
+pub use serve::{Serve, Server};
+

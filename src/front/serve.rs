@@ -1,0 +1,121 @@
+//! Connections in, requests to whoever serves them.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::body::Body;
+
+/// Answers requests.
+pub trait Serve: Send + Sync + 'static {
+    /// Answers one request; whatever is wrong with it is an answer too.
+    fn serve(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
+}
+
+/// A listener and the connections that came of it.
+#[derive(Debug)]
+pub struct Server {
+    http: Builder<TokioExecutor>,
+    /// No more connections are taken, and those there are end after what they are doing.
+    pub closing: CancellationToken,
+    /// They end now.
+    pub ended: CancellationToken,
+    connections: TaskTracker,
+}
+
+/// How long a client may take to send headers.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+/// Headers of a request, in bytes.
+const HEADERS: usize = 32 << 10;
+/// Streams of one HTTP/2 connection: hyper's own default, made visible.
+const STREAMS: u32 = 200;
+/// How long accepting rests when the machine is out of file descriptors.
+const REST: Duration = Duration::from_millis(100);
+
+impl Default for Server {
+    fn default() -> Self {
+        let mut http = Builder::new(TokioExecutor::new());
+        http.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(2 * HEADERS);
+        let headers = u32::try_from(HEADERS).unwrap_or(u32::MAX);
+        http.http2().timer(TokioTimer::new()).max_header_list_size(headers).max_concurrent_streams(STREAMS);
+        Self {
+            http,
+            closing: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            connections: TaskTracker::new(),
+        }
+    }
+}
+
+impl Server {
+    /// Takes connections until `closing`, then waits until the last one has ended.
+    pub async fn run<S: Serve>(self: Arc<Self>, listener: TcpListener, service: Arc<S>) {
+        loop {
+            let accepted = tokio::select! {
+                () = self.closing.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((socket, _)) => {
+                    self.connections.spawn(self.clone().connection(socket, service.clone()));
+                }
+                Err(error) if is_theirs(&error) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "no connections can be taken for a moment");
+                    sleep(REST).await;
+                }
+            }
+        }
+        drop(listener);
+        self.drained().await;
+    }
+
+    /// Waits, after `closing`, until the last connection has ended.
+    pub async fn drained(&self) {
+        self.connections.close();
+        self.connections.wait().await;
+    }
+
+    async fn connection<S: Serve>(self: Arc<Self>, socket: TcpStream, service: Arc<S>) {
+        drop(socket.set_nodelay(true)); // without it answers are late, not wrong
+        let service = service_fn(move |request| {
+            let service = service.clone();
+            async move { Ok::<_, Infallible>(service.serve(request).await) }
+        });
+        let mut connection = pin!(self.http.serve_connection(TokioIo::new(socket), service));
+        let mut closing = false;
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(error, "a connection broke");
+                    }
+                    return;
+                }
+                () = self.closing.cancelled(), if !closing => {
+                    closing = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = self.ended.cancelled() => return,
+            }
+        }
+    }
+}
+
+/// Errors of accepting that concern one connection alone.
+fn is_theirs(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}

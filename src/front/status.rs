@@ -1,0 +1,93 @@
+//! `/status`: how every server is, for people and scripts.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::fleet::Snapshot;
+use crate::upstream::{State, Upstream};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status<'a> {
+    version: &'static str,
+    /// Problems of the last file that was refused; empty if the last one is in force.
+    config_problems: &'a [String],
+    servers: Vec<ServerStatus>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ServerStatus {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    state: &'static str,
+    /// How long it has been so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    for_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_try_in_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
+    tools: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools_cut: Option<&'static str>,
+    /// Names that had to be changed: the server's own → the exposed one.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    altered_names: serde_json::Map<String, serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_at: Option<u64>,
+}
+
+/// The status as JSON.
+pub(super) fn render(snapshot: &Snapshot, problems: &[String]) -> String {
+    let servers = snapshot.config.servers.keys();
+    let servers = servers.filter_map(|name| snapshot.upstreams.get(name)).map(|up| server(up, snapshot)).collect();
+    let status = Status { version: env!("CARGO_PKG_VERSION"), config_problems: problems, servers };
+    serde_json::to_string_pretty(&status).unwrap_or_default() + "\n"
+}
+
+fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
+    let settings = upstream.server();
+    let state = upstream.state();
+    let now = Instant::now();
+    let seconds = |time: Duration| (time.as_secs_f64() * 10.0).round() / 10.0;
+    let part = snapshot.catalog.part(settings.name.as_str());
+    let altered = part.into_iter().flat_map(|part| part.altered());
+    let mut status = ServerStatus {
+        name: settings.name.to_string(),
+        title: settings.title.clone(),
+        state: state.word(),
+        for_seconds: None,
+        reason: None,
+        next_try_in_seconds: None,
+        revision: None,
+        server: None,
+        tools: part.map_or(0, |part| part.len()),
+        tools_cut: upstream.listing().and_then(|listing| listing.cut),
+        altered_names: altered
+            .map(|(raw, exposed)| (serde_json::from_slice(raw).unwrap_or_default(), exposed.into()))
+            .collect(),
+        updated_at: settings.updated_at,
+    };
+    match &state {
+        State::Ready(ready) => {
+            status.for_seconds = Some(seconds(now - ready.since));
+            status.revision = Some(ready.hello.revision.as_str());
+            status.server = Some(format!("{} {}", ready.hello.server.name, ready.hello.server.version));
+        }
+        State::Down(why) => {
+            status.for_seconds = Some(seconds(now - why.since));
+            status.reason = Some(why.what.clone());
+            status.next_try_in_seconds = Some(seconds(why.next.saturating_duration_since(now)));
+        }
+        State::Idle | State::Connecting { .. } | State::Stopped => {}
+    }
+    status
+}

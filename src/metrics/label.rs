@@ -1,0 +1,133 @@
+//! The values that labels can take. All sets are closed, so no peer can make the number of series grow.
+
+/// An enum whose variants are the values of one label.
+macro_rules! labels {
+    ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $value:ident = $text:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name { $($(#[$what])* $value,)+ }
+
+        impl $name {
+            /// Every value, in the order of their numbers.
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$value),+];
+
+            /// The value as it stands in the text.
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$value => $text,)+ }
+            }
+        }
+    };
+}
+
+labels! {
+    /// What was asked of a server: the methods that can reach one, and one value for all others.
+    Method {
+        /// A tool's call.
+        ToolsCall = "tools/call",
+        /// A page of the tools.
+        ToolsList = "tools/list",
+        /// A prompt.
+        PromptsGet = "prompts/get",
+        /// A page of the prompts.
+        PromptsList = "prompts/list",
+        /// A resource's contents.
+        ResourcesRead = "resources/read",
+        /// A page of the resources.
+        ResourcesList = "resources/list",
+        /// A page of the resource templates.
+        ResourceTemplatesList = "resources/templates/list",
+        /// Wishes to hear of a resource's changes.
+        ResourcesSubscribe = "resources/subscribe",
+        /// No longer wishes to.
+        ResourcesUnsubscribe = "resources/unsubscribe",
+        /// Values for an argument.
+        CompletionComplete = "completion/complete",
+        /// Which log messages to send.
+        LoggingSetLevel = "logging/setLevel",
+        /// The handshake.
+        Initialize = "initialize",
+        /// Whether the server is there.
+        Ping = "ping",
+        /// Any other.
+        Other = "other",
+    }
+}
+
+impl Method {
+    /// The label of a method as it stands in a message.
+    pub fn of(method: &str) -> Self {
+        Self::ALL.into_iter().find(|known| known.label() == method).unwrap_or(Self::Other)
+    }
+}
+
+labels! {
+    /// How a request to a server ended.
+    Outcome {
+        /// With a result.
+        Ok = "ok",
+        /// With a result that says `isError`.
+        ToolError = "tool_error",
+        /// With a JSON-RPC error of the server.
+        RpcError = "rpc_error",
+        /// With our own answer in place of a server that is away.
+        Stub = "stub",
+        /// With no answer in time.
+        Timeout = "timeout",
+        /// The client no longer wants it.
+        Cancelled = "cancelled",
+        /// With the link lost or the answer unreadable.
+        Failed = "failed",
+    }
+}
+
+labels! {
+    /// Where the connection to a server stands.
+    State {
+        /// Nobody has needed it yet.
+        Idle = "idle",
+        /// An attempt is under way.
+        Connecting = "connecting",
+        /// Calls go through.
+        Ready = "ready",
+        /// Lost, or never made.
+        Down = "down",
+        /// It answers, and wants credentials that we lack.
+        NeedsAuthorization = "needs_authorization",
+    }
+}
+
+labels! {
+    /// Why a client's request went no further than our door.
+    Rejection {
+        /// No such path.
+        Path = "path",
+        /// An HTTP method that the path does not have.
+        Method = "method",
+        /// A `Host` that we do not go by.
+        Host = "host",
+        /// A web page from elsewhere.
+        Origin = "origin",
+        /// No or wrong credentials.
+        Unauthenticated = "unauthenticated",
+        /// Right credentials, without the right.
+        Forbidden = "forbidden",
+        /// A body that is no JSON, or an `Accept` without anything that we can write.
+        Media = "media",
+        /// A body or headers beyond the limit.
+        TooLarge = "too_large",
+        /// A body that took too long to arrive.
+        TooSlow = "too_slow",
+        /// No JSON-RPC message.
+        Malformed = "malformed",
+        /// No session id, or none that we know.
+        Session = "session",
+        /// As many sessions as there may be, all active.
+        SessionsFull = "sessions_full",
+        /// As many calls in flight as one client may have.
+        Busy = "busy",
+        /// A revision that we do not speak.
+        Revision = "revision",
+        /// On the way out.
+        Draining = "draining",
+    }
+}

@@ -1,0 +1,155 @@
+//! Every series, declared once: who counts something asks for its handle or guard here and knows no names.
+//!
+//! No global registry, no label whose values a peer could choose: methods, outcomes, states and reasons are closed
+//! sets, servers are those of the configuration, and the series of a server that it no longer has are gone.
+
+mod label;
+mod process;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+
+pub use label::{Method, Outcome, Rejection, State};
+pub use server::{Running, ServerSeries};
+
+use process::Process;
+use server::Shown;
+
+/// Why making a series cannot fail.
+const VALID: &str = "names and labels are constants, checked by the tests";
+
+/// All series of the process. Shared; every method takes `&self` and may be called from anywhere.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    servers: Mutex<HashMap<String, Arc<ServerSeries>>>,
+    reloads: IntCounterVec,
+    reload_ok: IntGauge,
+    reload_time: Gauge,
+    sessions: IntGauge,
+    streams: IntGauge,
+    rejected: IntCounterVec,
+    panics: IntCounter,
+}
+
+impl Metrics {
+    /// The series of a process of our version `version`.
+    pub fn new(version: &str) -> Arc<Self> {
+        let count = |name: &str, help: &str| IntCounter::new(name, help).expect(VALID);
+        let counts =
+            |name: &str, help: &str, label| IntCounterVec::new(Opts::new(name, help), &[label]).expect(VALID);
+        let gauge = |name: &str, help: &str| IntGauge::new(name, help).expect(VALID);
+        let info = Opts::new("trunkline_build_info", "1, with the version of this build.");
+        let info = IntGauge::with_opts(info.const_label("version", version)).expect(VALID);
+        info.set(1);
+        let metrics = Self {
+            registry: Registry::new(),
+            servers: Mutex::default(),
+            reloads: counts("trunkline_config_reloads_total", "Configurations loaded, by result.", "result"),
+            reload_ok: gauge(
+                "trunkline_config_last_reload_successful",
+                "Whether the configuration as it stands was taken (1) or refused (0).",
+            ),
+            reload_time: Gauge::new(
+                "trunkline_config_last_reload_success_timestamp_seconds",
+                "When a configuration was last taken, in seconds since 1970.",
+            )
+            .expect(VALID),
+            sessions: gauge("trunkline_sessions", "Sessions in memory."),
+            streams: gauge("trunkline_streams", "Open event streams to clients."),
+            rejected: counts(
+                "trunkline_rejected_total",
+                "Requests refused at the door, by reason.",
+                "reason",
+            ),
+            panics: count("trunkline_panics_total", "Panics that were caught: each one is a bug."),
+        };
+        metrics.show(Box::new(info));
+        metrics.show(Box::new(metrics.reloads.clone()));
+        metrics.show(Box::new(metrics.reload_ok.clone()));
+        metrics.show(Box::new(metrics.reload_time.clone()));
+        metrics.show(Box::new(metrics.sessions.clone()));
+        metrics.show(Box::new(metrics.streams.clone()));
+        metrics.show(Box::new(metrics.rejected.clone()));
+        metrics.show(Box::new(metrics.panics.clone()));
+        metrics.show(Box::new(Process::new()));
+        Arc::new(metrics)
+    }
+
+    fn show(&self, series: Box<dyn prometheus::core::Collector>) {
+        self.registry.register(series).expect(VALID);
+    }
+
+    /// The series of the server `name`: the same ones until they are forgotten.
+    pub fn server(&self, name: &str) -> Arc<ServerSeries> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = servers.get(name) {
+            return Arc::clone(known);
+        }
+        let series = Arc::new(ServerSeries::new(name));
+        self.show(Box::new(Shown(Arc::clone(&series))));
+        servers.insert(name.to_owned(), Arc::clone(&series));
+        series
+    }
+
+    /// Takes the series of a server that is gone out of the text. What still holds them counts on unseen.
+    pub fn forget(&self, name: &str) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(series) = servers.remove(name) {
+            self.registry.unregister(Box::new(Shown(series))).expect("what is in the map is registered");
+        }
+    }
+
+    /// All series as text (Prometheus exposition format 0.0.4).
+    pub fn render(&self) -> String {
+        TextEncoder::new().encode_to_string(&self.registry.gather()).expect("writing to memory cannot fail")
+    }
+
+    /// A configuration was taken, or refused.
+    pub fn reloaded(&self, ok: bool) {
+        self.reloads.with_label_values(&[if ok { "success" } else { "failure" }]).inc();
+        self.reload_ok.set(ok.into());
+        if ok {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.reload_time.set(now.as_secs_f64());
+        }
+    }
+
+    /// How many sessions there are.
+    pub fn sessions(&self, n: usize) {
+        self.sessions.set(i64::try_from(n).unwrap_or(i64::MAX));
+    }
+
+    /// Counts an event stream to a client in, and out when the guard is dropped.
+    pub fn stream(&self) -> StreamGuard {
+        self.streams.inc();
+        StreamGuard(self.streams.clone())
+    }
+
+    /// A request was refused at the door.
+    pub fn rejected(&self, reason: Rejection) {
+        self.rejected.with_label_values(&[reason.label()]).inc();
+    }
+
+    /// A panic was caught.
+    pub fn panicked(&self) {
+        self.panics.inc();
+    }
+}
+
+/// An open event stream to a client; dropped, it counts as closed.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped counts its stream out"]
+pub struct StreamGuard(IntGauge);
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,209 @@
+//! One server's series.
+
+use std::sync::{Arc, OnceLock};
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+};
+use tokio::time::Instant;
+
+use super::VALID;
+use super::label::{Method, Outcome, State};
+
+/// Upper bounds in seconds. From 0.01 on they are those of the OpenTelemetry MCP conventions
+/// (`mcp.client.operation.duration`); the finer ones below are ours: a local stdio server answers within a few
+/// milliseconds, and with 0.01 as the first bound everything healthy would look alike.
+const SECONDS: [f64; 17] =
+    [0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+
+const METHODS: usize = Method::ALL.len();
+const OUTCOMES: usize = Outcome::ALL.len();
+
+/// The series of one server. Handles are looked up once and kept: counting takes no lock and hashes no label.
+#[derive(Debug)]
+pub struct ServerSeries {
+    requests: IntCounterVec,
+    seconds: HistogramVec,
+    in_flight: IntGauge,
+    up: IntGauge,
+    state: IntGaugeVec,
+    reconnects: IntCounterVec,
+    throttled: IntCounter,
+    stubs: IntCounter,
+    tools: IntGauge,
+    truncated: IntCounter,
+    dropped_notices: IntCounter,
+    /// The children of `requests`, by method, then outcome; made when first counted, so idle servers stay short.
+    counted: [[OnceLock<IntCounter>; OUTCOMES]; METHODS],
+    /// The children of `seconds`.
+    timed: [OnceLock<Histogram>; METHODS],
+}
+
+impl ServerSeries {
+    pub(super) fn new(server: &str) -> Self {
+        let opts = |name: &str, help: &str| {
+            Opts::new(format!("trunkline_{name}"), help).const_label("server", server)
+        };
+        let count = |name, help| IntCounter::with_opts(opts(name, help)).expect(VALID);
+        let counts = |name, help, labels| IntCounterVec::new(opts(name, help), labels).expect(VALID);
+        let gauge = |name, help| IntGauge::with_opts(opts(name, help)).expect(VALID);
+        let seconds =
+            opts("request_duration_seconds", "Time a server took for a request; stubs not included.");
+        let seconds = HistogramOpts::from(seconds).buckets(SECONDS.to_vec());
+        Self {
+            requests: counts(
+                "requests_total",
+                "Requests for a server by method and outcome.",
+                &["method", "outcome"],
+            ),
+            seconds: HistogramVec::new(seconds, &["method"]).expect(VALID),
+            in_flight: gauge("requests_in_flight", "Requests that a server has not answered yet."),
+            up: gauge("upstream_up", "Whether a server takes calls (1) or not (0)."),
+            state: IntGaugeVec::new(
+                opts("upstream_state", "1 for the state of the connection to a server, 0 for all others."),
+                &["state"],
+            )
+            .expect(VALID),
+            reconnects: counts(
+                "upstream_reconnects_total",
+                "Attempts to connect again, by reason.",
+                &["reason"],
+            ),
+            throttled: count(
+                "upstream_reconnects_suppressed_total",
+                "Attempts to connect again that were put off because the last was too recent.",
+            ),
+            stubs: count("stub_calls_total", "Calls answered by us because the server was away."),
+            tools: gauge("upstream_tools", "Tools in a server's last complete listing, after filters."),
+            truncated: count("upstream_listings_truncated_total", "Listings cut at a budget."),
+            dropped_notices: count(
+                "upstream_notices_dropped_total",
+                "Notifications dropped for lack of room.",
+            ),
+            counted: [const { [const { OnceLock::new() }; OUTCOMES] }; METHODS],
+            timed: [const { OnceLock::new() }; METHODS],
+        }
+    }
+
+    /// Counts a request in. It counts out when the guard ends or, as cancelled, when it is dropped.
+    pub fn begin(self: &Arc<Self>, method: Method) -> Running {
+        self.in_flight.inc();
+        Running { series: Arc::clone(self), method, since: Instant::now(), outcome: Outcome::Cancelled }
+    }
+
+    /// Whether calls go through.
+    pub fn up(&self, up: bool) {
+        self.up.set(up.into());
+    }
+
+    /// Where the connection stands.
+    pub fn state(&self, now: State) {
+        for state in State::ALL {
+            self.state.with_label_values(&[state.label()]).set((state == now).into());
+        }
+    }
+
+    /// An attempt to connect again; `why` is one of few fixed words of ours.
+    pub fn reconnect(&self, why: &'static str) {
+        self.reconnects.with_label_values(&[why]).inc();
+    }
+
+    /// An attempt to connect again that had to wait for its time.
+    pub fn throttled(&self) {
+        self.throttled.inc();
+    }
+
+    /// A call that we answered in the server's place.
+    pub fn stub(&self) {
+        self.stubs.inc();
+    }
+
+    /// How many tools the last complete listing has.
+    pub fn tools(&self, n: usize) {
+        self.tools.set(i64::try_from(n).unwrap_or(i64::MAX));
+    }
+
+    /// A listing that was cut at a budget.
+    pub fn listing_truncated(&self) {
+        self.truncated.inc();
+    }
+
+    /// Notifications that found no room.
+    pub fn dropped_notices(&self, n: u64) {
+        self.dropped_notices.inc_by(n);
+    }
+
+    fn count(&self, method: Method, outcome: Outcome) {
+        let slot = self.counted.get(method as usize).and_then(|row| row.get(outcome as usize));
+        if let Some(slot) = slot {
+            slot.get_or_init(|| self.requests.with_label_values(&[method.label(), outcome.label()])).inc();
+        }
+    }
+
+    fn time(&self, method: Method, since: Instant) {
+        if let Some(slot) = self.timed.get(method as usize) {
+            slot.get_or_init(|| self.seconds.with_label_values(&[method.label()]))
+                .observe(since.elapsed().as_secs_f64());
+        }
+    }
+
+    fn parts(&self) -> [&dyn Collector; 11] {
+        [
+            &self.requests,
+            &self.seconds,
+            &self.in_flight,
+            &self.up,
+            &self.state,
+            &self.reconnects,
+            &self.throttled,
+            &self.stubs,
+            &self.tools,
+            &self.truncated,
+            &self.dropped_notices,
+        ]
+    }
+}
+
+/// The series of one server as the registry holds them: they come and go together, and a handle that outlives them
+/// counts on unseen.
+pub(super) struct Shown(pub(super) Arc<ServerSeries>);
+
+impl Collector for Shown {
+    fn desc(&self) -> Vec<&Desc> {
+        self.0.parts().into_iter().flat_map(Collector::desc).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.0.parts().into_iter().flat_map(Collector::collect).collect()
+    }
+}
+
+/// A request under way.
+#[derive(Debug)]
+#[must_use = "a request that is dropped counts as cancelled"]
+pub struct Running {
+    series: Arc<ServerSeries>,
+    method: Method,
+    since: Instant,
+    outcome: Outcome,
+}
+
+impl Running {
+    /// Counts the request out.
+    pub fn end(mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.series.in_flight.dec();
+        self.series.count(self.method, self.outcome);
+        // A stub takes no time at all and would make a dead server look like a fast one.
+        if self.outcome != Outcome::Stub {
+            self.series.time(self.method, self.since);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A request whose answer takes time, polled by whoever writes the response: no task and no channel per call.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio_util::task::TaskTracker;
+
+/// A request under way. Dropped before its end, it runs on by itself: a client that hangs up has not cancelled
+/// (specification, `basic/transports`).
+pub struct Call {
+    answer: Option<Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>>,
+    asides: Arc<Asides>,
+    orphans: TaskTracker,
+    last: Option<Option<Bytes>>,
+}
+
+/// The next thing that a call has for its client.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A message that comes before the answer.
+    Aside(Bytes),
+    /// The answer; `None` where the client has cancelled and wants none. Nothing follows.
+    Answer(Option<Bytes>),
+}
+
+/// What a call wants to tell before its answer. The call and its reader are polled by the same task in turn, so nobody
+/// needs waking.
+#[derive(Debug, Default)]
+pub(super) struct Asides(Mutex<VecDeque<Bytes>>);
+
+/// A call that tells more than this between two polls waits until it has been read.
+const ROOM: usize = 64;
+
+impl Asides {
+    /// Puts `message` out, once there is room.
+    pub(super) async fn push(&self, message: Bytes) {
+        let mut message = Some(message);
+        std::future::poll_fn(|_| {
+            let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if queue.len() >= ROOM {
+                return Poll::Pending; // polled again when the reader has emptied the queue
+            }
+            queue.extend(message.take());
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn pop(&self) -> Option<Bytes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+impl Call {
+    /// A call that `run` answers; it starts at the first poll.
+    pub(super) fn start<F>(orphans: &TaskTracker, run: impl FnOnce(Arc<Asides>) -> F) -> Self
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+    {
+        let asides = Arc::new(Asides::default());
+        let answer = Box::pin(run(asides.clone()));
+        Self { answer: Some(answer), asides, orphans: orphans.clone(), last: None }
+    }
+
+    /// The next step.
+    pub async fn step(&mut self) -> Step {
+        std::future::poll_fn(|cx| self.poll_step(cx)).await
+    }
+
+    /// As [`step`](Self::step), for bodies.
+    pub fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        if let Some(aside) = self.asides.pop() {
+            return Poll::Ready(Step::Aside(aside));
+        }
+        if let Some(running) = &mut self.answer {
+            if let Poll::Ready(answer) = running.as_mut().poll(cx) {
+                self.answer = None;
+                self.last = Some(answer);
+            }
+            if let Some(aside) = self.asides.pop() {
+                return Poll::Ready(Step::Aside(aside));
+            }
+        }
+        match self.last.take() {
+            Some(answer) => Poll::Ready(Step::Answer(answer)),
+            None => Poll::Pending,
+        }
+    }
+
+    fn poll_to_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Step::Aside(_) = ready!(self.poll_step(cx)) {}
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let Some(answer) = self.answer.take() else { return };
+        let mut orphan = Self {
+            answer: Some(answer),
+            asides: self.asides.clone(),
+            orphans: self.orphans.clone(),
+            last: self.last.take(),
+        };
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.orphans.spawn(async move { std::future::poll_fn(|cx| orphan.poll_to_end(cx)).await });
+        } else {
+            orphan.answer = None; // the runtime is gone, and with it everything that could answer
+        }
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("running", &self.answer.is_some()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn asides_come_in_order_before_the_answer_however_many() {
+        let tasks = TaskTracker::new();
+        let mut call = Call::start(&tasks, |asides| async move {
+            for n in 0..1000 {
+                asides.push(n.to_string().into()).await;
+            }
+            Some("end".into())
+        });
+        for n in 0..1000 {
+            assert_eq!(call.step().await, Step::Aside(n.to_string().into()));
+        }
+        assert_eq!(call.step().await, Step::Answer(Some("end".into())));
+    }
+
+    #[tokio::test]
+    async fn a_dropped_call_runs_to_its_end() {
+        let tasks = TaskTracker::new();
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let mut call = Call::start(&tasks, |asides| async move {
+            asides.push("first".into()).await;
+            tokio::task::yield_now().await;
+            for _ in 0..1000 {
+                asides.push("more".into()).await;
+            }
+            tell.send(()).unwrap();
+            None
+        });
+        assert_eq!(call.step().await, Step::Aside("first".into()));
+        drop(call);
+        told.await.unwrap();
+        tasks.close();
+        tasks.wait().await;
+    }
+}

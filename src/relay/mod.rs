@@ -1,0 +1,173 @@
+//! One message of a client in, where it goes, the answer out.
+//!
+//! No HTTP; no state but which unknown tools were asked for lately.
+
+mod call;
+mod misses;
+mod refusal;
+mod tool;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio_util::task::TaskTracker;
+
+pub use call::{Call, Step};
+pub use refusal::Refusal;
+
+use crate::catalog::View;
+use crate::fleet::{Fleet, Snapshot};
+use crate::mcp::{Asked, Revision, initialize_result, method};
+use crate::session::{Agreed, Session};
+use crate::wire::{self, Kind, Message};
+use misses::Misses;
+
+/// Takes clients' messages to where they belong.
+#[derive(Debug)]
+pub struct Relay {
+    fleet: Arc<Fleet>,
+    misses: Misses,
+    /// Calls whose clients have hung up; a hang-up is not a cancellation.
+    orphans: TaskTracker,
+}
+
+/// Who sent a message, and to which view.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The client's stay.
+    pub session: Arc<Session>,
+    /// The path.
+    pub view: View,
+}
+
+/// What becomes of a message.
+#[derive(Debug)]
+pub enum Handled {
+    /// Its answer.
+    Now(Bytes),
+    /// Its answer takes time.
+    Later(Call),
+    /// It wants none.
+    Accepted,
+}
+
+impl Relay {
+    /// A relay to the servers of `fleet`.
+    pub fn new(fleet: Arc<Fleet>) -> Arc<Self> {
+        Arc::new(Self { fleet, misses: Misses::default(), orphans: TaskTracker::new() })
+    }
+
+    /// Whether there is such a view.
+    pub fn has_view(&self, view: &View) -> bool {
+        match view {
+            View::All => true,
+            View::One(server) => self.fleet.snapshot().upstreams.contains_key(server),
+        }
+    }
+
+    /// The answer to `initialize`, and what it agrees on. No server is asked.
+    ///
+    /// # Errors
+    /// The refusal, where the message's `params` are of no use.
+    pub fn initialize(&self, view: &View, message: &Message) -> Result<(Bytes, Agreed), Refusal> {
+        let asked = Asked::parse(message.params().unwrap_or("{}")).map_err(Refusal::BadParams)?;
+        let revision = Revision::negotiate(&asked.protocol_version);
+        let result = initialize_result(revision, &self.instructions(view));
+        let agreed = Agreed {
+            revision: revision.as_str().into(),
+            capabilities: asked.capabilities.map_or("{}", |raw| raw.get()).into(),
+            client: asked.client_info.unwrap_or_default().name.into(),
+        };
+        Ok((wire::response(&message.id().unwrap_or_default(), result.as_bytes()), agreed))
+    }
+
+    /// What a client should know about the names it sees.
+    fn instructions(&self, view: &View) -> String {
+        match view {
+            View::One(_) => String::new(),
+            View::All => {
+                let delimiter = &self.fleet.snapshot().config.naming.delimiter;
+                format!("Tools of several servers are joined here; each is named <tool>{delimiter}<server>.")
+            }
+        }
+    }
+
+    /// Takes any other message.
+    pub fn handle(self: &Arc<Self>, caller: &Caller, message: Message) -> Handled {
+        match message.kind() {
+            Kind::Request => self.request(caller, message),
+            Kind::Notification => {
+                notification(&caller.session, &message);
+                Handled::Accepted
+            }
+            // We ask clients nothing yet, so no answer of theirs is awaited.
+            Kind::Result | Kind::Error => Handled::Accepted,
+        }
+    }
+
+    fn request(self: &Arc<Self>, caller: &Caller, message: Message) -> Handled {
+        let id = message.id().unwrap_or_default();
+        match message.method() {
+            method::PING => Handled::Now(wire::response(&id, b"{}")),
+            method::TOOLS_LIST => self.list(caller, &message, id),
+            method::TOOLS_CALL => match caller.session.begin(&id) {
+                Ok(guard) => Handled::Later(Call::start(&self.orphans, |asides| {
+                    tool::call(self.clone(), caller.view.clone(), message, guard, asides)
+                })),
+                Err(error) => Handled::Now(Refusal::Begin(error).answer(Some(&id))),
+            },
+            other => Handled::Now(Refusal::UnknownMethod(other.into()).answer(Some(&id))),
+        }
+    }
+
+    fn list(self: &Arc<Self>, caller: &Caller, message: &Message, id: Bytes) -> Handled {
+        let cursor = message.params_members(["cursor"]).map(|[cursor]| cursor);
+        match cursor {
+            Ok(None) => {}
+            Ok(Some(span)) if message.slice(span.clone()) == Some("null") => {}
+            // Every list is one page, so no cursor is ours.
+            Ok(Some(_)) => return Handled::Now(Refusal::BadCursor.answer(Some(&id))),
+            Err(bad) => return Handled::Now(Refusal::BadParams(bad.to_string()).answer(Some(&id))),
+        }
+        let snapshot = self.fleet.snapshot();
+        let asleep = asleep(&snapshot, &caller.view);
+        if self.fleet.first_round_done() && asleep.is_none() {
+            return Handled::Now(wire::response(&id, &snapshot.catalog.tools(&caller.view)));
+        }
+        let (relay, view) = (self.clone(), caller.view.clone());
+        Handled::Later(Call::start(&self.orphans, |_| async move {
+            relay.fleet.first_round().await;
+            if let Some(upstream) = asleep {
+                upstream.look_again(relay.fleet.limits().first_list_wait).await;
+                relay.fleet.rebuild().await;
+            }
+            Some(wire::response(&id, &relay.fleet.snapshot().catalog.tools(&view)))
+        }))
+    }
+
+    /// Waits until the calls that clients left behind have ended. No new ones may come in.
+    pub async fn drained(&self) {
+        self.orphans.close();
+        self.orphans.wait().await;
+    }
+}
+
+/// The server of `view` if it starts only when needed and was never needed.
+fn asleep(snapshot: &Snapshot, view: &View) -> Option<Arc<crate::upstream::Upstream>> {
+    let View::One(server) = view else { return None };
+    let upstream = snapshot.upstreams.get(server)?;
+    matches!(upstream.state(), crate::upstream::State::Idle).then(|| upstream.clone())
+}
+
+fn notification(session: &Arc<Session>, message: &Message) {
+    match message.method() {
+        method::INITIALIZED => session.set_initialized(),
+        method::CANCELLED => {
+            if let Ok([Some(id)]) = message.params_members(["requestId"]) {
+                // One that has ended, or never was, is none of our business.
+                session.cancel(message.slice(id).unwrap_or_default().as_bytes());
+            }
+        }
+        other => tracing::debug!(method = other, "a notification that concerns no server"),
+    }
+}

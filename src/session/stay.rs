@@ -1,0 +1,212 @@
+//! One session.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::outbox::{Outbox, Outgoing};
+use super::ticket::{Agreed, Ticket};
+
+/// A client's stay under one id. An idle one takes well under 1 KiB.
+#[derive(Debug)]
+pub struct Session {
+    id: Box<str>,
+    view: Box<str>,
+    pub(super) ticket: Ticket,
+    initialized: AtomicBool,
+    /// When time began for the registry, and how many microseconds later the client last showed itself.
+    origin: Instant,
+    touched: AtomicU64,
+    /// Where the registry's queue has it; changed under the registry's lock only.
+    pub(super) queued: AtomicU64,
+    max_calls: usize,
+    open: Mutex<Open>,
+    /// Wakes the stream: a message, a successor or the end is there.
+    wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    calls: Vec<(Box<[u8]>, CancellationToken)>,
+    outbox: Outbox,
+}
+
+/// Why a call may not begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BeginError {
+    /// JSON-RPC: a pending id may not be used again.
+    #[error("a request with this id is still in flight")]
+    Duplicate,
+    /// The client's fair share is used up.
+    #[error("too many requests of this session are in flight")]
+    TooMany,
+}
+
+impl Session {
+    pub(super) fn new(id: String, view: &str, ticket: Ticket, origin: Instant, max_calls: usize) -> Self {
+        Self {
+            id: id.into(),
+            view: view.into(),
+            ticket,
+            initialized: AtomicBool::new(false),
+            origin,
+            touched: AtomicU64::new(micros(origin)),
+            queued: AtomicU64::new(0),
+            max_calls,
+            open: Mutex::default(),
+            wake: Notify::new(),
+        }
+    }
+
+    /// The id as the client sends it: visible ASCII, at most 1 KiB.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The view that it belongs to.
+    pub fn view(&self) -> &str {
+        &self.view
+    }
+
+    /// What was agreed at `initialize`.
+    pub fn agreed(&self) -> &Agreed {
+        &self.ticket.agreed
+    }
+
+    /// The negotiated revision.
+    pub fn revision(&self) -> &str {
+        &self.ticket.agreed.revision
+    }
+
+    /// Whether `notifications/initialized` has come. An adopted session counts as initialized.
+    pub fn initialized(&self) -> bool {
+        self.initialized.load(Ordering::Relaxed)
+    }
+
+    /// `notifications/initialized` has come.
+    pub fn set_initialized(&self) {
+        self.initialized.store(true, Ordering::Relaxed);
+    }
+
+    /// Registers a call by its id as written in the request, with its JSON type: `1` and `"1"` differ. It is in flight
+    /// until the guard is dropped.
+    ///
+    /// # Errors
+    /// Where the id is in flight already, or too many are.
+    pub fn begin(self: &Arc<Self>, id: &[u8]) -> Result<CallGuard, BeginError> {
+        let mut open = self.open();
+        if open.calls.iter().any(|(other, _)| **other == *id) {
+            return Err(BeginError::Duplicate);
+        }
+        if open.calls.len() >= self.max_calls {
+            return Err(BeginError::TooMany);
+        }
+        let cancel = CancellationToken::new();
+        open.calls.push((id.into(), cancel.clone()));
+        Ok(CallGuard { session: Arc::clone(self), id: id.into(), cancel })
+    }
+
+    /// The client no longer wants the call `id`. `false` where it is not in flight: too late, or never was.
+    pub fn cancel(&self, id: &[u8]) -> bool {
+        let open = self.open();
+        let Some((_, cancel)) = open.calls.iter().find(|(other, _)| **other == *id) else { return false };
+        cancel.cancel();
+        true
+    }
+
+    /// Opens the stream for what no request asked for. One before it ends, and this one goes on where that one stopped.
+    pub fn attach(self: &Arc<Self>) -> Outgoing {
+        let stream = self.with_outbox(Outbox::attach);
+        self.wake.notify_waiters();
+        Outgoing::new(Arc::clone(self), stream)
+    }
+
+    /// Whether a stream is open.
+    pub fn attached(&self) -> bool {
+        self.with_outbox(|outbox| outbox.attached())
+    }
+
+    /// Puts a message out for the stream, which need not be open yet. `false` where something was lost for it: the
+    /// oldest messages when there are too many, or this one when the session is over.
+    pub fn push(&self, message: Bytes) -> bool {
+        let whole = self.with_outbox(|outbox| outbox.push(message));
+        self.wake.notify_waiters();
+        whole
+    }
+
+    /// Ends the stream.
+    pub(super) fn close(&self) {
+        self.with_outbox(Outbox::close);
+        self.wake.notify_waiters();
+    }
+
+    /// The client has shown itself, or something of it has ended, just now.
+    pub(super) fn touch(&self) {
+        self.touched.store(micros(self.origin), Ordering::Relaxed);
+    }
+
+    /// When it was last in use, in microseconds from the origin; `None` while it is.
+    pub(super) fn idle_since(&self) -> Option<u64> {
+        let open = self.open();
+        let busy = !open.calls.is_empty() || open.outbox.attached();
+        (!busy).then(|| self.touched.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn woken(&self) -> Notified<'_> {
+        self.wake.notified()
+    }
+
+    pub(super) fn with_outbox<T>(&self, work: impl FnOnce(&mut Outbox) -> T) -> T {
+        work(&mut self.open().outbox)
+    }
+
+    fn open(&self) -> std::sync::MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Microseconds since `origin`.
+pub(super) fn micros(origin: Instant) -> u64 {
+    u64::try_from(origin.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A call in flight; dropped, it is over.
+#[derive(Debug)]
+#[must_use = "a call whose guard is dropped is over"]
+pub struct CallGuard {
+    session: Arc<Session>,
+    id: Box<[u8]>,
+    cancel: CancellationToken,
+}
+
+impl CallGuard {
+    /// Resolves once the client has cancelled this call, however often it is asked and dropped.
+    pub async fn cancelled(&self) {
+        self.cancel.cancelled().await;
+    }
+
+    /// The session that it belongs to.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+}
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        let mut open = self.session.open();
+        if let Some(place) = open.calls.iter().position(|(id, _)| *id == self.id) {
+            open.calls.swap_remove(place);
+        }
+        // What a burst took is given back; the few places of everyday use stay.
+        if open.calls.is_empty() && open.calls.capacity() > 8 {
+            open.calls.shrink_to(0);
+        }
+        drop(open);
+        self.session.touch();
+    }
+}

@@ -1,0 +1,106 @@
+//! What is said before a server is of use: `initialize`, and what it lists.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use tokio::time::{Instant, timeout};
+use tokio_util::task::TaskTracker;
+
+use super::state::Ready;
+use crate::catalog::{Budget, Listing, Pages, Turn};
+use crate::config::{Protocol, Server};
+use crate::mcp::{Hello, Revision, initialize_params, method};
+use crate::transport::{Dialer, Failure, Link};
+use crate::wire::{Kind, Message, notification, request};
+
+/// Connects to a server, lists what it has and leaves again: for checks before anything runs.
+///
+/// # Errors
+/// Why it is of no use.
+pub async fn try_once(dialer: &Dialer, server: &Server) -> Result<(Hello, Listing), Failure> {
+    let trying = async {
+        let ready = Arc::new(connect(dialer, server, 1).await?);
+        let listing = list(ready.clone()).await;
+        ready.link.close().await;
+        listing.map(|listing| (ready.hello.clone(), listing))
+    };
+    let late = |_| Failure::Unreachable(format!("it did not answer within {:?}", server.connect_timeout));
+    timeout(server.connect_timeout, trying).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
+}
+
+/// Dials and shakes hands.
+pub(super) async fn connect(dialer: &Dialer, server: &Server, generation: u64) -> Result<Ready, Failure> {
+    let link = dialer.dial(server).await?;
+    match shake_hands(&link, server).await {
+        Ok(hello) => Ok(Ready {
+            link,
+            hello,
+            since: Instant::now(),
+            generation,
+            ids: AtomicU64::new(1),
+            calls: TaskTracker::new(),
+        }),
+        Err(failure) => {
+            link.close().await;
+            Err(failure)
+        }
+    }
+}
+
+async fn shake_hands(link: &Link, server: &Server) -> Result<Hello, Failure> {
+    let revision = match &server.protocol {
+        Protocol::Auto | Protocol::Legacy => Revision::LATEST,
+        Protocol::Revision(name) => Revision::of(name)
+            .ok_or_else(|| Failure::Unsupported(format!("revision {name} is not supported yet; use `protocol: auto`")))?,
+        Protocol::Modern => {
+            return Err(Failure::Unsupported("`protocol: modern` is not supported yet; use `protocol: auto`".into()));
+        }
+    };
+    let answer = ask(link, 1, method::INITIALIZE, &initialize_params(revision)).await?;
+    let hello = Hello::parse(result_of(&answer)?).map_err(Failure::Garbage)?;
+    link.agree(hello.revision.as_str());
+    link.send(notification(method::INITIALIZED, "{}")).await?;
+    link.settled();
+    Ok(hello)
+}
+
+/// All pages of what the server has, within the budget.
+pub(super) async fn list(ready: Arc<Ready>) -> Result<Listing, Failure> {
+    let mut pages = Pages::default();
+    if !ready.hello.tools {
+        return Ok(pages.finish());
+    }
+    let mut params = "{}".to_owned();
+    loop {
+        let id = ready.ids.fetch_add(1, Ordering::Relaxed) + 1;
+        let answer = ask(&ready.link, id, method::TOOLS_LIST, &params).await?;
+        result_of(&answer)?;
+        let result = answer.body_bytes().unwrap_or_default();
+        let turn = pages.add(&result, Budget::default());
+        match turn.map_err(|bad| Failure::Garbage(format!("its answer to tools/list: {bad}")))? {
+            Turn::Done => return Ok(pages.finish()),
+            Turn::Next(cursor) => params = format!(r#"{{"cursor":{cursor}}}"#),
+        }
+    }
+}
+
+async fn ask(link: &Link, id: u64, method: &str, params: &str) -> Result<Message, Failure> {
+    let text: Bytes = request(id, method, params);
+    let mut reply = link.request(id, text).await?;
+    loop {
+        let message = reply.next().await?;
+        if matches!(message.kind(), Kind::Result | Kind::Error) {
+            return Ok(message);
+        }
+    }
+}
+
+fn result_of(answer: &Message) -> Result<&str, Failure> {
+    let body = answer.body().unwrap_or_default();
+    if answer.kind() == Kind::Result {
+        return Ok(body);
+    }
+    let told: String = body.chars().take(200).collect();
+    Err(Failure::Garbage(format!("it answered with the error {told}")))
+}

@@ -1,0 +1,330 @@
+//! The task that keeps one server connected.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::ear::{Ear, Heard};
+use super::handshake::{connect, list};
+use super::pace::Pace;
+use super::state::{Ready, State, Why, ends_link};
+use super::{Shared, Upstream};
+use crate::catalog::Listing;
+use crate::config::{Limits, Reach};
+use crate::mcp::method;
+use crate::metrics;
+use crate::transport::{Dialer, Failure};
+use crate::wire::{Kind, Message};
+
+pub(super) struct Keeper {
+    upstream: Arc<Upstream>,
+    dialer: Arc<Dialer>,
+    news: Arc<super::News>,
+    limits: Limits,
+    pace: Pace,
+    generation: u64,
+    attempt: u32,
+    /// What was last logged, so that an outage makes one line and not one per attempt.
+    logged: Option<String>,
+    down_since: Option<Instant>,
+}
+
+/// Why a link is no longer tended.
+enum End {
+    Failed(Failure),
+    Stopped(Box<Ear>),
+}
+
+type Relisting = Pin<Box<dyn Future<Output = Result<Listing, Failure>> + Send>>;
+
+impl Keeper {
+    pub(super) fn new(upstream: Arc<Upstream>, shared: &Shared) -> Self {
+        Self {
+            upstream,
+            dialer: shared.dialer.clone(),
+            news: shared.news.clone(),
+            pace: Pace::new(shared.limits.reconnect_interval),
+            limits: shared.limits.clone(),
+            generation: 0,
+            attempt: 0,
+            logged: None,
+            down_since: None,
+        }
+    }
+
+    /// Connects, tends, and connects again, until the upstream is stopped.
+    pub(super) async fn run(mut self) {
+        let stop = self.upstream.stop.clone();
+        self.publish(self.upstream.state());
+        if matches!(self.upstream.state(), State::Idle) {
+            tokio::select! {
+                () = stop.cancelled() => return self.publish(State::Stopped),
+                () = self.upstream.wishes.woken.notified() => {}
+            }
+        }
+        loop {
+            let connected = tokio::select! {
+                () = stop.cancelled() => break,
+                connected = self.connect() => connected,
+            };
+            let failure = match connected {
+                Ok(ready) => match self.tend(&ready).await {
+                    End::Stopped(ear) => {
+                        self.drain(&ready, *ear).await;
+                        break;
+                    }
+                    End::Failed(failure) => {
+                        self.release(ready);
+                        failure
+                    }
+                },
+                Err(failure) => failure,
+            };
+            self.fail(&failure);
+        }
+        self.publish(State::Stopped);
+    }
+
+    /// One attempt, as soon as the pace allows it.
+    async fn connect(&mut self) -> Result<Arc<Ready>, Failure> {
+        if self.pace.next() > Instant::now() {
+            self.upstream.series.throttled();
+            sleep_until(self.pace.next()).await;
+        }
+        while let Err(next) = self.pace.take() {
+            sleep_until(next).await;
+        }
+        self.attempt += 1;
+        if self.generation > 0 || self.attempt > 1 {
+            self.upstream.series.reconnect("lost");
+        }
+        self.publish(State::Connecting { attempt: self.attempt });
+        let server = self.upstream.server();
+        let connecting = connect(&self.dialer, &server, self.generation + 1);
+        let ready = timeout(server.connect_timeout, connecting)
+            .await
+            .unwrap_or_else(|_| Err(Failure::Unreachable(slow("connect", server.connect_timeout))))?;
+        self.generation += 1;
+        self.attempt = 0;
+        self.down_since = None;
+        let ready = Arc::new(ready);
+        if self.logged.take().is_some() || self.generation == 1 {
+            let hello = &ready.hello;
+            tracing::info!(server = %server.name, revision = %hello.revision, name = hello.server.name, "connected");
+        }
+        self.publish(State::Ready(ready.clone()));
+        Ok(ready)
+    }
+
+    /// Looks after a link: listens, lists, until it fails or the upstream is stopped.
+    async fn tend(&mut self, ready: &Arc<Ready>) -> End {
+        let upstream = self.upstream.clone();
+        let process = matches!(upstream.server().reach, Reach::Stdio(_));
+        let mut ear = Ear::new(ready.clone(), process, self.limits.reconnect_interval);
+        let (mut hears, mut heard_before) = (false, false);
+        let mut relisting: Option<Relisting> = None;
+        let mut next_list = Some(Instant::now());
+        let mut announce = self.generation > 1;
+        loop {
+            let due = due(next_list.filter(|_| relisting.is_none()));
+            tokio::select! {
+                () = upstream.stop.cancelled() => return End::Stopped(Box::new(ear)),
+                heard = ear.hear() => match heard {
+                    Ok(Heard::Message(message)) => {
+                        if self.unasked(ready, &message).await {
+                            announce = true;
+                            next_list = Some(self.soon(next_list));
+                        }
+                    }
+                    Ok(Heard::Open) => {
+                        hears = ready.hello.tools_changed;
+                        if std::mem::replace(&mut heard_before, true) {
+                            next_list = Some(self.soon(next_list)); // what it told meanwhile was missed
+                        }
+                    }
+                    Ok(Heard::Deaf) => hears = false,
+                    Err(failure) => return End::Failed(failure),
+                },
+                () = upstream.wishes.woken.notified() => {
+                    if let Some(failure) = self.doubted(ready) {
+                        return End::Failed(failure);
+                    }
+                    if upstream.wishes.relist.swap(false, Ordering::AcqRel) {
+                        next_list = Some(self.soon(next_list));
+                    }
+                }
+                () = due => {
+                    next_list = None;
+                    relisting = Some(self.relist(ready));
+                }
+                listed = finished(&mut relisting) => {
+                    relisting = None;
+                    if let Some(failure) = self.listed(listed, std::mem::take(&mut announce)) {
+                        return End::Failed(failure);
+                    }
+                    // Where the server tells of changes we need not ask often; a wish in the meantime stands.
+                    let refresh = self.limits.refresh_interval * if hears { 10 } else { 1 };
+                    next_list = next_list.or(Some(Instant::now() + jittered(refresh, self.generation)));
+                }
+            }
+        }
+    }
+
+    /// A list request storm makes at most one request a second.
+    #[expect(clippy::unused_self, reason = "reads as a rule of the keeper")]
+    fn soon(&self, planned: Option<Instant>) -> Instant {
+        let now = Instant::now();
+        planned.map_or(now, |at| at.min(now + LIST_PACE))
+    }
+
+    fn relist(&self, ready: &Arc<Ready>) -> Relisting {
+        let (ready, limit) = (ready.clone(), self.upstream.server().connect_timeout);
+        Box::pin(async move {
+            timeout(limit, list(ready)).await.unwrap_or_else(|_| Err(Failure::Cut(slow("list its tools", limit))))
+        })
+    }
+
+    /// Takes a listing in. An incomplete one never replaces a good one.
+    fn listed(&mut self, listed: Result<Listing, Failure>, announce: bool) -> Option<Failure> {
+        let upstream = &self.upstream;
+        let name = &upstream.server().name;
+        let mut fatal = None;
+        match listed {
+            Ok(listing) => {
+                if let Some(cut) = listing.cut {
+                    upstream.series.listing_truncated();
+                    tracing::warn!(server = %name, "only a part of its tools is listed: {cut}");
+                }
+                upstream.series.tools(listing.tools.len());
+                let known = upstream.listing.load();
+                if announce || known.as_deref() != Some(&listing) {
+                    upstream.listing.store(Some(Arc::new(listing)));
+                    upstream.changes.fetch_add(1, Ordering::AcqRel);
+                }
+            }
+            Err(failure) => {
+                tracing::warn!(server = %name, "its tools could not be listed: {failure}");
+                fatal = ends_link(&failure).then_some(failure);
+            }
+        }
+        if fatal.is_none() {
+            upstream.status.send_modify(|status| status.listings += 1);
+        }
+        self.news.tell();
+        fatal
+    }
+
+    /// Whether the message asks for another listing. Requests are answered: nobody waits for us in vain.
+    async fn unasked(&self, ready: &Ready, message: &Message) -> bool {
+        match (message.kind(), message.method()) {
+            (Kind::Notification, method::TOOLS_CHANGED) => return true,
+            (Kind::Request, _) => ready.answer(message).await,
+            (Kind::Notification | Kind::Result | Kind::Error, _) => {}
+        }
+        false
+    }
+
+    fn doubted(&self, ready: &Ready) -> Option<Failure> {
+        let mut doubted = self.upstream.wishes.doubted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        doubted.take().filter(|(generation, _)| *generation == ready.generation).map(|(_, failure)| failure)
+    }
+
+    /// The link is lost or could not be made.
+    fn fail(&mut self, failure: &Failure) {
+        let upstream = self.upstream.clone();
+        let server = upstream.server();
+        let what = failure.to_string();
+        if self.logged.as_ref() != Some(&what) {
+            tracing::warn!(server = %server.name, "not connected: {what}; tried again every {:?}", self.limits.reconnect_interval);
+            self.logged = Some(what.clone());
+        }
+        let since = *self.down_since.get_or_insert_with(Instant::now);
+        let unauthorized = matches!(failure, Failure::Unauthorized { .. });
+        if let Failure::Busy { retry_after: Some(after), .. } = failure {
+            self.pace.put_off(*after);
+        }
+        let next = self.pace.next();
+        if next <= Instant::now() && !unauthorized && self.attempt == 0 {
+            return; // connected again at once: no outage
+        }
+        self.publish(State::Down(Arc::new(Why { since, what, next, unauthorized })));
+        self.news.tell();
+    }
+
+    /// Lets calls in flight finish and late ones of an older snapshot come in, then closes the link.
+    async fn drain(&self, ready: &Arc<Ready>, mut ear: Ear) {
+        let late = if self.upstream.closing.load(Ordering::Acquire) { Duration::ZERO } else { LATE_CALLS };
+        let drained = pin!(async {
+            sleep(late).await;
+            ready.calls.close();
+            drop(timeout(self.limits.drain_timeout, ready.calls.wait()).await);
+        });
+        let hearing = pin!(async {
+            while let Ok(heard) = ear.hear().await {
+                if let Heard::Message(message) = heard {
+                    self.unasked(ready, &message).await;
+                }
+            }
+            std::future::pending::<()>().await;
+        });
+        tokio::select! {
+            () = drained => {}
+            () = hearing => {}
+        }
+        self.publish(State::Stopped);
+        ready.link.close().await;
+    }
+
+    /// Closes a lost link in the background; the next attempt need not wait for it.
+    fn release(&self, ready: Arc<Ready>) {
+        self.upstream.tasks.spawn(async move { ready.link.close().await });
+    }
+
+    fn publish(&self, state: State) {
+        let shown = match &state {
+            State::Idle => Some(metrics::State::Idle),
+            State::Connecting { .. } => Some(metrics::State::Connecting),
+            State::Ready(_) => Some(metrics::State::Ready),
+            State::Down(why) if why.unauthorized => Some(metrics::State::NeedsAuthorization),
+            State::Down(_) => Some(metrics::State::Down),
+            State::Stopped => None, // its successor, if any, shows under the same name
+        };
+        if let Some(shown) = shown {
+            self.upstream.series.up(matches!(state, State::Ready(_)));
+            self.upstream.series.state(shown);
+        }
+        self.upstream.status.send_modify(|status| status.state = state);
+    }
+}
+
+/// Between two list requests that a server asked for.
+const LIST_PACE: Duration = Duration::from_secs(1);
+/// How long after a reload calls may still come in on the link that it replaced.
+const LATE_CALLS: Duration = Duration::from_secs(1);
+
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn finished(relisting: &mut Option<Relisting>) -> Result<Listing, Failure> {
+    match relisting {
+        Some(relisting) => relisting.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Up to a tenth later, so that many upstreams do not list all at once.
+fn jittered(interval: Duration, salt: u64) -> Duration {
+    let tenths = u32::try_from(salt.wrapping_mul(2_654_435_761) % 100).unwrap_or_default();
+    interval + interval * tenths / 1000
+}
+
+fn slow(what: &str, limit: Duration) -> String {
+    format!("it did not {what} within {limit:?}")
+}

@@ -1,0 +1,262 @@
+//! One server kept connected.
+//!
+//! An [`Upstream`] is shared by everybody who calls the server; a keeper task of its own is the only one that changes
+//! its [`State`]. Knows of no other upstream.
+
+mod ear;
+mod exchange;
+mod handshake;
+mod keeper;
+mod pace;
+mod state;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use bytes::Bytes;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use exchange::Exchange;
+pub use handshake::try_once;
+pub use state::{Ready, State, Status, Unavailable, Why};
+
+use crate::catalog::Listing;
+use crate::config::{Limits, Server};
+use crate::metrics::ServerSeries;
+use crate::transport::{Dialer, Failure};
+use keeper::Keeper;
+
+/// What all upstreams share.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// Dials.
+    pub dialer: Arc<Dialer>,
+    /// Told whenever an upstream's listing or usability changed.
+    pub news: Arc<News>,
+    /// Intervals.
+    pub limits: Limits,
+    /// Owns every task of every upstream.
+    pub tasks: TaskTracker,
+}
+
+/// That something changed, for whoever rebuilds the catalog. Any number of changes make one wake-up.
+#[derive(Debug, Default)]
+pub struct News {
+    told: Notify,
+}
+
+impl News {
+    /// Something changed.
+    pub fn tell(&self) {
+        self.told.notify_one();
+    }
+
+    /// Waits until something changed since the last call.
+    pub async fn wait(&self) {
+        self.told.notified().await;
+    }
+}
+
+/// One server kept connected.
+#[derive(Debug)]
+pub struct Upstream {
+    server: ArcSwap<Server>,
+    status: watch::Sender<Status>,
+    listing: ArcSwapOption<Listing>,
+    /// Counts what clients are to be told of, whether or not the listing differs.
+    changes: AtomicU64,
+    wishes: Wishes,
+    series: Arc<ServerSeries>,
+    stop: CancellationToken,
+    /// The whole process ends, so no late calls can come.
+    closing: AtomicBool,
+    tasks: TaskTracker,
+    since: Instant,
+}
+
+/// What callers want of the keeper.
+#[derive(Debug, Default)]
+struct Wishes {
+    woken: Notify,
+    relist: AtomicBool,
+    doubted: std::sync::Mutex<Option<(u64, Failure)>>,
+}
+
+/// How long a call waits for a connection that is just being made.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+impl Upstream {
+    /// Starts to keep `server` connected; `last` is what it listed in an earlier life.
+    pub fn spawn(server: Arc<Server>, last: Option<Arc<Listing>>, series: Arc<ServerSeries>, shared: &Shared) -> Arc<Self> {
+        let first = if server.eager { State::Connecting { attempt: 1 } } else { State::Idle };
+        let upstream = Arc::new(Self {
+            server: ArcSwap::new(server),
+            status: watch::Sender::new(Status { state: first, listings: 0 }),
+            listing: ArcSwapOption::new(last),
+            changes: AtomicU64::new(0),
+            wishes: Wishes::default(),
+            series,
+            stop: CancellationToken::new(),
+            closing: AtomicBool::new(false),
+            tasks: shared.tasks.clone(),
+            since: Instant::now(),
+        });
+        shared.tasks.spawn(Keeper::new(upstream.clone(), shared).run());
+        upstream
+    }
+
+    /// Its settings.
+    pub fn server(&self) -> Arc<Server> {
+        self.server.load_full()
+    }
+
+    /// Gives it other settings that need no other link.
+    pub fn retune(&self, server: Arc<Server>) {
+        self.server.store(server);
+    }
+
+    /// Its metrics.
+    pub fn series(&self) -> &Arc<ServerSeries> {
+        &self.series
+    }
+
+    /// How it is.
+    pub fn state(&self) -> State {
+        self.status.borrow().state.clone()
+    }
+
+    /// What it last said it has.
+    pub fn listing(&self) -> Option<Arc<Listing>> {
+        self.listing.load_full()
+    }
+
+    /// How often clients were to be told of a change.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// When it was made.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Waits until the first attempt to connect and list is over, well or badly.
+    pub async fn settled(&self) {
+        let mut status = self.status.subscribe();
+        // The sender lives in `self`, so waiting cannot fail.
+        drop(status.wait_for(|status| status.listings > 0 || status.state.is_settled()).await);
+    }
+
+    /// Asks the server again for what it has, connecting first where need be, and waits at most `patience` for it.
+    pub async fn look_again(&self, patience: Duration) {
+        let mut status = self.status.subscribe();
+        let before = status.borrow_and_update().listings;
+        self.wishes.relist.store(true, Ordering::Release);
+        self.wishes.woken.notify_one();
+        let listed = status.wait_for(|status| status.listings > before || status.state.is_settled());
+        drop(tokio::time::timeout(patience, listed).await);
+    }
+
+    /// Why calls cannot be made now, if so.
+    pub fn unavailable(&self) -> Option<Unavailable> {
+        match self.state() {
+            State::Ready(_) => None,
+            other => Some(other.unavailable()),
+        }
+    }
+
+    /// A server told in the middle of a call that its tools changed.
+    pub fn tools_changed(&self) {
+        self.wishes.relist.store(true, Ordering::Release);
+        self.wishes.woken.notify_one();
+    }
+
+    /// Sends a request that `write` makes for an id of ours.
+    ///
+    /// # Errors
+    /// Where the server is not connected: at once, but for a connection that is just being made for the first time.
+    pub async fn begin(self: &Arc<Self>, write: &(dyn Fn(u64) -> Bytes + Sync)) -> Result<Exchange, Unavailable> {
+        let ready = match self.state() {
+            State::Ready(ready) => ready,
+            State::Idle | State::Connecting { .. } | State::Down(_) | State::Stopped => self.ready_after(0).await?,
+        };
+        self.exchange(ready, write).await
+    }
+
+    /// As [`begin`](Self::begin), on a link younger than the one that `failed` with a lost session.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn begin_anew(
+        self: &Arc<Self>,
+        failed: &Exchange,
+        write: &(dyn Fn(u64) -> Bytes + Sync),
+    ) -> Result<Exchange, Unavailable> {
+        let ready = self.ready_after(failed.generation()).await?;
+        self.exchange(ready, write).await
+    }
+
+    async fn exchange(
+        self: &Arc<Self>,
+        ready: Arc<Ready>,
+        write: &(dyn Fn(u64) -> Bytes + Sync),
+    ) -> Result<Exchange, Unavailable> {
+        match Exchange::open(ready, write).await {
+            Ok(exchange) => Ok(exchange),
+            Err((ready, failure)) => {
+                self.doubt(ready.generation, &failure);
+                Err(Unavailable::of(&failure))
+            }
+        }
+    }
+
+    async fn ready_after(&self, generation: u64) -> Result<Arc<Ready>, Unavailable> {
+        self.wishes.woken.notify_one(); // an idle one starts to connect
+        let mut status = self.status.subscribe();
+        let usable = |status: &Status| match &status.state {
+            State::Ready(ready) => ready.generation > generation,
+            State::Connecting { attempt } => *attempt > 1,
+            State::Idle => false,
+            State::Down(_) | State::Stopped => true,
+        };
+        let state = match tokio::time::timeout(PATIENCE, status.wait_for(usable)).await {
+            Ok(Ok(status)) => status.state.clone(),
+            Ok(Err(_)) | Err(_) => self.state(),
+        };
+        match state {
+            State::Ready(ready) if ready.generation > generation => Ok(ready),
+            other => Err(other.unavailable()),
+        }
+    }
+
+    /// Tells the keeper that a call on the link `generation` met `failure`: it looks whether the link is still good.
+    pub fn doubt(&self, generation: u64, failure: &Failure) {
+        if state::ends_link(failure) {
+            *self.wishes.doubted.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
+                Some((generation, failure.clone()));
+            self.wishes.woken.notify_one();
+        }
+    }
+
+    /// Tells the server in the background that nobody waits for `exchange` any more.
+    pub fn cancel(&self, exchange: Exchange, reason: &'static str) {
+        self.tasks.spawn(async move { drop(tokio::time::timeout(PATIENCE, exchange.cancel(reason)).await) });
+    }
+
+    /// Ends it: calls in flight may finish, late ones of an older snapshot too, then the link is closed. Returns at
+    /// once.
+    pub fn retire(&self) {
+        self.stop.cancel();
+    }
+
+    /// As [`retire`](Self::retire), at the end of the process.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,162 @@
+//! How an upstream is.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use tokio_util::task::TaskTracker;
+
+use crate::mcp::{Hello, method};
+use crate::transport::{Failure, Link};
+use crate::wire::{self, Code, Message};
+
+/// How an upstream is. Only its keeper changes it.
+#[derive(Debug, Clone)]
+pub enum State {
+    /// Never needed so far (`startup: false`).
+    Idle,
+    /// Being connected, for the `attempt`th time since it was last ready.
+    Connecting {
+        /// Counts from 1.
+        attempt: u32,
+    },
+    /// Connected.
+    Ready(Arc<Ready>),
+    /// Not connected; tried again by itself.
+    Down(Arc<Why>),
+    /// No longer configured.
+    Stopped,
+}
+
+/// Why an upstream is down.
+#[derive(Debug)]
+pub struct Why {
+    /// Since when.
+    pub since: Instant,
+    /// What happened, for people, as a predicate (`cannot be reached: …`); no secrets.
+    pub what: String,
+    /// When it is tried next.
+    pub next: Instant,
+    /// The server answered 401 or 403: retrying alone will not help.
+    pub unauthorized: bool,
+}
+
+/// A connected server.
+#[derive(Debug)]
+pub struct Ready {
+    /// The link.
+    pub link: Link,
+    /// What the server said of itself.
+    pub hello: Hello,
+    /// Since when.
+    pub since: Instant,
+    /// Counts the links of this upstream, from 1.
+    pub generation: u64,
+    /// The last request id used.
+    pub(super) ids: AtomicU64,
+    /// Calls in flight on this link.
+    pub(super) calls: TaskTracker,
+}
+
+/// What the keeper publishes.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// How it is.
+    pub state: State,
+    /// How many attempts to list have ended, well or badly.
+    pub listings: u64,
+}
+
+/// Why a call cannot be made now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable {
+    /// For people, as a predicate: the server's name goes before it.
+    pub what: String,
+    /// When it makes sense to try again.
+    pub retry_after: Duration,
+    /// Somebody has to give us other credentials.
+    pub unauthorized: bool,
+}
+
+impl State {
+    /// A word for `/status` and logs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Connecting { .. } => "connecting",
+            Self::Ready(_) => "ready",
+            Self::Down(why) if why.unauthorized => "needsAuthorization",
+            Self::Down(_) => "down",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Whether nothing is going on that a first list should wait for.
+    pub(super) fn is_settled(&self) -> bool {
+        match self {
+            Self::Down(_) | Self::Stopped => true,
+            Self::Connecting { attempt } => *attempt > 1,
+            Self::Idle | Self::Ready(_) => false,
+        }
+    }
+
+    pub(super) fn unavailable(&self) -> Unavailable {
+        let soon = |what: &str| Unavailable {
+            what: what.into(),
+            retry_after: Duration::from_secs(1),
+            unauthorized: false,
+        };
+        match self {
+            Self::Idle | Self::Connecting { .. } | Self::Ready(_) => soon("is still being connected"),
+            Self::Stopped => soon("has just been removed or replaced in the configuration"),
+            Self::Down(why) => Unavailable {
+                what: why.what.clone(),
+                retry_after: why.next.saturating_duration_since(Instant::now()),
+                unauthorized: why.unauthorized,
+            },
+        }
+    }
+}
+
+impl Ready {
+    /// Answers a server's own request, so that it does not wait in vain: we offer it nothing but `ping`.
+    pub(super) async fn answer(&self, asked: &Message) {
+        let id = asked.id().unwrap_or_default();
+        let text = match asked.method() {
+            method::PING => wire::response(&id, b"{}"),
+            other => {
+                wire::error(Some(&id), Code::MethodNotFound, &format!("{other} was not offered by this client"))
+            }
+        };
+        // A server that does not read loses the answer, not us.
+        drop(timeout(ANSWER_TIME, self.link.send(text)).await);
+    }
+}
+
+/// How long an answer to a server's own request may take to be written.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+impl Unavailable {
+    /// What a failed call says of the server.
+    pub fn of(failure: &Failure) -> Self {
+        Self {
+            what: failure.to_string(),
+            retry_after: match failure {
+                Failure::Busy { retry_after: Some(after), .. } => *after,
+                _ => Duration::ZERO,
+            },
+            unauthorized: matches!(failure, Failure::Unauthorized { .. }),
+        }
+    }
+}
+
+/// Whether a link is of no use after such a failure of a call. Others concern the call alone.
+#[expect(clippy::match_same_arms, reason = "one line per failure, each thought about")]
+pub(super) fn ends_link(failure: &Failure) -> bool {
+    match failure {
+        Failure::Unreachable(_) | Failure::SessionGone | Failure::Unauthorized { .. } => true,
+        Failure::Status { .. } | Failure::Busy { .. } | Failure::Cut(_) => false,
+        Failure::TooLarge(_) | Failure::Garbage(_) | Failure::Unsupported(_) => false,
+    }
+}

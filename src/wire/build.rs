@@ -1,0 +1,66 @@
+//! Messages of our own making.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use memchr::memchr2;
+
+use super::code::Code;
+
+/// `text` as a JSON string.
+pub fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A request; `params` is raw JSON.
+pub fn request(id: u64, method: &str, params: &str) -> Bytes {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{},"params":{params}}}"#, quoted(method)).into()
+}
+
+/// A notification; `params` is raw JSON.
+pub fn notification(method: &str, params: &str) -> Bytes {
+    format!(r#"{{"jsonrpc":"2.0","method":{},"params":{params}}}"#, quoted(method)).into()
+}
+
+/// An answer; `id` and `result` are raw JSON.
+pub fn response(id: &[u8], result: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(id.len() + result.len() + 36);
+    out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.put_slice(id);
+    out.put_slice(br#","result":"#);
+    out.put_slice(result);
+    out.put_u8(b'}');
+    out.freeze()
+}
+
+/// A refusal; `id` is raw JSON, left out where the request's could not be read (schema from 2025-11-25 on).
+pub fn error(id: Option<&[u8]>, code: Code, message: &str) -> Bytes {
+    let number = code.number();
+    let id = id.map(|id| format!(r#""id":{},"#, String::from_utf8_lossy(id))).unwrap_or_default();
+    format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":{number},"message":{}}}}}"#, quoted(message)).into()
+}
+
+/// An answer with a server's own error; `id` and `error` are raw JSON.
+pub fn failure(id: &[u8], error: &[u8]) -> Bytes {
+    [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error, b"}"].concat().into()
+}
+
+/// `text`, valid JSON, on one line. Line breaks can only stand between its tokens, so nothing of it changes.
+pub fn flat(text: Bytes) -> Bytes {
+    if memchr2(b'\n', b'\r', &text).is_none() {
+        return text;
+    }
+    text.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_we_build_reads_back() {
+        let message =
+            crate::wire::Message::parse(error(Some(br#""a""#), Code::Parse, "a \"b\"\n"), 9).unwrap();
+        assert_eq!(message.id().unwrap(), r#""a""#);
+        assert_eq!(message.body().unwrap(), r#"{"code":-32700,"message":"a \"b\"\n"}"#);
+        assert_eq!(flat("{\n\"a\":1\r\n}".into()), r#"{ "a":1  }"#);
+    }
+}

@@ -1,0 +1,18 @@
+//! JSON-RPC messages as the bytes that arrived plus the places of their parts; server-sent events in and out; error
+//! codes.
+//!
+//! Payloads are never parsed into values: numbers of any size, duplicate keys, key order and unknown fields leave as
+//! they came. No sockets, no clocks, no tasks.
+
+mod build;
+mod code;
+mod depth;
+mod member;
+mod message;
+mod sse;
+
+pub use build::{error, failure, flat, notification, quoted, request, response};
+pub use code::Code;
+pub use member::{Malformed, Span, Text, elements, members};
+pub use message::{Kind, Message};
+pub use sse::{Event, SseDecoder, SseTooLong, comment, frame};
