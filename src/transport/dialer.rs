@@ -1,7 +1,18 @@
 //! What all links share.
 
+use std::sync::Arc;
+
+use hyper::http::uri::Scheme;
+use tokio::sync::Semaphore;
+
+use super::http::Http;
+use super::stdio::Stdio;
+use super::tls::{self, Trust};
 use super::{Failure, Link};
-use crate::config::{Limits, Server};
+use crate::config::{HttpTransport, Limits, Reach, Server};
+
+/// Children being started at a time: more of them slow each other, and us, down.
+const SLOTS: usize = 3;
 
 /// How large a message from a server may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,18 +32,34 @@ impl From<&Limits> for Sizes {
 /// Makes links. Holds what they share: the machine's certificate authorities and the slots for starting children.
 #[derive(Debug)]
 pub struct Dialer {
-    _sizes: Sizes,
+    sizes: Sizes,
+    trust: Trust,
+    slots: Arc<Semaphore>,
 }
 
 impl Dialer {
     /// A dialer for messages of these sizes.
     pub fn new(sizes: Sizes) -> Self {
-        Self { _sizes: sizes }
+        Self { sizes, trust: Trust::default(), slots: Arc::new(Semaphore::new(SLOTS)) }
     }
 
-    /// A link to `server`. Over HTTP nothing is sent yet; a child is started.
-    #[allow(clippy::unused_async, reason = "skeleton")]
-    pub async fn dial(&self, _server: &Server) -> Result<Link, Failure> {
-        Err(Failure::Unsupported("not there yet".into()))
+    /// A link to `server`. Over HTTP nothing is sent yet, only certificates are read; a child is started, once less than
+    /// three others are starting.
+    pub async fn dial(&self, server: &Server) -> Result<Link, Failure> {
+        match &server.reach {
+            Reach::Http(http) if http.transport == HttpTransport::Sse => {
+                Err(Failure::Unsupported("the older HTTP+SSE transport is not spoken yet".into()))
+            }
+            Reach::Http(http) => {
+                let secure = http.url.scheme() == Some(&Scheme::HTTPS);
+                let tls = if secure { self.trust.client(&http.tls).await? } else { tls::none()? };
+                Ok(Link::http(Http::new(http, tls, self.sizes)))
+            }
+            Reach::Stdio(stdio) => {
+                let closed = |_| Failure::Unreachable("no slot to start it".into());
+                let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(closed)?;
+                Ok(Link::stdio(Stdio::start(&server.name, stdio, self.sizes, slot)?))
+            }
+        }
     }
 }

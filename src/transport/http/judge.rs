@@ -1,0 +1,157 @@
+//! What a response's status and headers say.
+
+use std::time::{Duration, SystemTime};
+
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::{StatusCode, Uri};
+use url::Url;
+
+use crate::transport::Failure;
+use crate::transport::text::{SHORT, plain};
+
+/// The longest pause a server can ask for: a clock that is off by a year must not end a server for a year.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// What a response's status and headers say.
+#[derive(Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// One JSON text.
+    Json,
+    /// A stream of events.
+    Events,
+    /// Taken, without an answer.
+    Nothing,
+    /// An error; the body may still be an answer.
+    Error(u16),
+    /// The same server at another place.
+    Elsewhere(Uri),
+    /// Nothing more to read.
+    Refused(Failure),
+}
+
+/// Reads a response to a request that went to `uri` and `bore` our session id or not.
+pub(super) fn judge(status: StatusCode, headers: &HeaderMap, uri: &Uri, bore: bool) -> Verdict {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            let challenge = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+            let challenge = challenge.map(|text| plain(text, 2048));
+            Verdict::Refused(Failure::Unauthorized { status: status.as_u16(), challenge })
+        }
+        StatusCode::NOT_FOUND if bore => Verdict::Refused(Failure::SessionGone),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            let retry_after = headers.get(RETRY_AFTER).and_then(|value| pause(value.to_str().ok()?));
+            Verdict::Refused(Failure::Busy { code: status.as_u16(), retry_after })
+        }
+        _ if status.is_redirection() => elsewhere(status, headers, uri),
+        _ if is_compressed(headers) => {
+            Verdict::Refused(Failure::Garbage("a compressed body, which we did not ask for".into()))
+        }
+        StatusCode::ACCEPTED | StatusCode::NO_CONTENT => Verdict::Nothing,
+        _ if !status.is_success() => Verdict::Error(status.as_u16()),
+        _ if has_type(headers, "text/event-stream") => Verdict::Events,
+        _ => Verdict::Json,
+    }
+}
+
+fn is_compressed(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_ENCODING).is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+fn has_type(headers: &HeaderMap, wanted: &str) -> bool {
+    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    text.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(wanted)
+}
+
+/// Only 307 and 308 keep a POST what it is, and only the same origin may see our headers.
+fn elsewhere(status: StatusCode, headers: &HeaderMap, uri: &Uri) -> Verdict {
+    let refused = |why: String| Verdict::Refused(Failure::Status { code: status.as_u16(), snippet: why });
+    let target = || {
+        let here = Url::parse(&uri.to_string()).ok()?;
+        let mut there = here.join(headers.get(LOCATION)?.to_str().ok()?).ok()?;
+        there.set_fragment(None);
+        Some((here, there))
+    };
+    let Some((here, there)) = target() else { return refused("a redirect to nowhere".into()) };
+    if here.origin() != there.origin() || !there.username().is_empty() || there.password().is_some() {
+        let origin = plain(&there.origin().ascii_serialization(), SHORT);
+        return refused(format!("redirects to {origin}, which is not followed"));
+    }
+    match there.as_str().parse() {
+        Ok(uri) if matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) => {
+            Verdict::Elsewhere(uri)
+        }
+        _ => refused("a redirect that does not keep the request as it is".into()),
+    }
+}
+
+/// `Retry-After`: seconds, or a date.
+fn pause(text: &str) -> Option<Duration> {
+    let asked = match text.trim().parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).unwrap_or_default(),
+    };
+    Some(asked.min(LONGEST_PAUSE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::{HeaderName, HeaderValue};
+
+    fn verdict(status: u16, headers: &[(HeaderName, &str)], bore: bool) -> Verdict {
+        let pair = |(name, value): &(HeaderName, &str)| (name.clone(), HeaderValue::from_str(value).unwrap());
+        let headers = headers.iter().map(pair).collect();
+        judge(
+            StatusCode::from_u16(status).unwrap(),
+            &headers,
+            &Uri::from_static("http://a:80/mcp?k=secret"),
+            bore,
+        )
+    }
+
+    #[test]
+    fn statuses_mean_what_they_say() {
+        assert_eq!(verdict(200, &[(CONTENT_TYPE, "application/json; charset=utf-8")], true), Verdict::Json);
+        assert_eq!(verdict(200, &[(CONTENT_TYPE, "Text/Event-Stream;x")], true), Verdict::Events);
+        assert_eq!(verdict(202, &[], true), Verdict::Nothing);
+        assert_eq!(verdict(404, &[], true), Verdict::Refused(Failure::SessionGone));
+        assert_eq!(verdict(404, &[], false), Verdict::Error(404));
+        assert_eq!(verdict(500, &[], true), Verdict::Error(500));
+        let challenge = Some(r#"Bearer resource_metadata="x""#.to_owned());
+        let asks = Failure::Unauthorized { status: 401, challenge: challenge.clone() };
+        assert_eq!(verdict(401, &[(WWW_AUTHENTICATE, &challenge.unwrap())], true), Verdict::Refused(asks));
+        let gzip = verdict(200, &[(CONTENT_ENCODING, "gzip")], true);
+        assert!(matches!(gzip, Verdict::Refused(Failure::Garbage(_))), "{gzip:?}");
+    }
+
+    #[test]
+    fn only_the_same_origin_is_followed() {
+        let to = |status, place| verdict(status, &[(LOCATION, place)], true);
+        assert_eq!(to(307, "/mcp/"), Verdict::Elsewhere(Uri::from_static("http://a/mcp/")));
+        assert_eq!(to(308, "http://a/x#y"), Verdict::Elsewhere(Uri::from_static("http://a/x")));
+        for (status, place) in [
+            (307, "https://a/mcp"),
+            (307, "http://a:81/mcp"),
+            (307, "//b/mcp?token=secret"),
+            (307, "http://u:secret@a/mcp"),
+            (302, "/mcp/"),
+            (301, "/mcp/"),
+            (307, "mailto:x"),
+            (304, "/"),
+        ] {
+            let told = to(status, place);
+            let Verdict::Refused(failure) = told else { panic!("{status} {place}: {told:?}") };
+            assert!(!failure.to_string().contains("secret"), "{failure}");
+        }
+        assert!(matches!(verdict(307, &[], true), Verdict::Refused(_)));
+    }
+
+    #[test]
+    fn pauses_are_bounded() {
+        assert_eq!(pause("7"), Some(Duration::from_secs(7)));
+        assert_eq!(pause("99999999999"), Some(LONGEST_PAUSE));
+        assert_eq!(pause("Tue, 31 Dec 2199 23:59:59 GMT"), Some(LONGEST_PAUSE));
+        assert_eq!(pause("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
+        assert_eq!(pause("soon"), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! The stream of messages that belong to no call.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::body::Events;
+use super::judge::Verdict;
+use super::{Http, unsent};
+use crate::transport::Failure;
+use crate::wire::Message;
+
+/// The stream of messages that belong to no call. Nothing is read ahead: a slow reader slows the server.
+#[derive(Debug)]
+pub(in crate::transport) struct Stream {
+    http: Arc<Http>,
+    events: Events,
+}
+
+impl Stream {
+    /// Opens the stream, where the last one ended if the server lets us.
+    pub(in crate::transport) async fn open(http: &Arc<Http>) -> Result<Self, Failure> {
+        let last = http.last_event().take();
+        if last.is_some() {
+            match http.until_cut(Self::try_open(http, last.as_deref())).await {
+                // It may have forgotten the event, or never have known the header.
+                Err(Failure::Unsupported(_) | Failure::Status { .. }) => {}
+                opened => return opened,
+            }
+        }
+        http.until_cut(Self::try_open(http, None)).await
+    }
+
+    async fn try_open(http: &Arc<Http>, last: Option<&str>) -> Result<Self, Failure> {
+        let mut hops = 0;
+        loop {
+            let head = http.head.load_full();
+            let response = http.client.request(head.get(last)).await.map_err(|error| unsent(&error))?;
+            match head.judge(&response) {
+                Verdict::Events => {
+                    http.streamed.store(true, Ordering::Relaxed);
+                    return Ok(Self {
+                        http: Arc::clone(http),
+                        events: Events::new(response.into_body(), http.sizes),
+                    });
+                }
+                Verdict::Elsewhere(uri) => http.follow(&uri, &mut hops, response)?,
+                Verdict::Error(code) if code >= 500 => {
+                    return Err(http.status(code, response.into_body()).await);
+                }
+                // A server without such a stream may know no GET here at all; one that had it has lost our session.
+                Verdict::Refused(Failure::SessionGone) if !http.has_streamed() => {
+                    http.leave(response.into_body());
+                    return Err(Failure::Unsupported("offers no stream (HTTP 404)".into()));
+                }
+                Verdict::Refused(failure) => {
+                    http.leave(response.into_body());
+                    return Err(failure);
+                }
+                Verdict::Error(_) | Verdict::Json | Verdict::Nothing => {
+                    let code = response.status().as_u16();
+                    http.leave(response.into_body());
+                    return Err(Failure::Unsupported(format!("offers no stream (HTTP {code})")));
+                }
+            }
+        }
+    }
+
+    pub(in crate::transport) async fn next(&mut self) -> Result<Message, Failure> {
+        let Self { http, events } = self;
+        let ended = || Failure::Cut("the stream ended".into());
+        http.until_cut(async { events.next(&http.secrets).await?.ok_or_else(ended) }).await
+    }
+
+    pub(in crate::transport) fn retry(&self) -> Option<std::time::Duration> {
+        self.events.retry()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(id) = self.events.last_id() {
+            *self.http.last_event() = Some(id.to_owned());
+        }
+    }
+}

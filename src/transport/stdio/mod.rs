@@ -1,0 +1,124 @@
+//! A server that is a child process: one message per line (specification, `basic/transports`).
+//!
+//! A child has a process group of its own and goes with it: TERM, then KILL, to the whole group. If we are killed
+//! ourselves nobody is left to do that; then the end of its input ends every child that behaves.
+
+mod allowance;
+mod group;
+mod inbox;
+mod keeper;
+mod lines;
+mod pumps;
+mod spawn;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_util::task::TaskTracker;
+
+pub(super) use self::table::{Call, Unbound};
+
+use self::group::Group;
+use self::keeper::{Keeper, Orders};
+use self::pumps::Common;
+use self::table::Table;
+use super::tally::Tally;
+use super::text::Secrets;
+use super::{Failure, Sizes};
+use crate::config;
+use crate::names::ServerName;
+use crate::wire::flat;
+
+/// Messages queued for a child that does not read. Whoever has one more waits.
+const QUEUE: usize = 16;
+/// How long a child keeps its slot for starting.
+const SLOT: Duration = Duration::from_secs(2);
+
+/// A running child.
+#[derive(Debug)]
+pub(super) struct Stdio {
+    queue: mpsc::Sender<Bytes>,
+    common: Arc<Common>,
+    orders: Orders,
+    tasks: TaskTracker,
+}
+
+impl Stdio {
+    /// Starts the child, which keeps `slot` until it has settled or for two seconds.
+    pub(super) fn start(
+        name: &ServerName,
+        stdio: &config::Stdio,
+        sizes: Sizes,
+        slot: OwnedSemaphorePermit,
+    ) -> Result<Self, Failure> {
+        let child = spawn::spawn(stdio)?;
+        let group = Group::new(child.id());
+        let common = Arc::new(Common {
+            name: name.clone(),
+            table: Arc::new(Table::new()),
+            sizes,
+            secrets: Secrets::new(stdio.env.iter().map(|(_, value)| value.as_str())),
+            tail: Mutex::new(VecDeque::new()),
+        });
+        let (queue, lines) = mpsc::channel(QUEUE);
+        let (orders, tasks) = (Orders::default(), TaskTracker::new());
+        let keeper = Keeper {
+            child,
+            group,
+            common: Arc::clone(&common),
+            orders: orders.clone(),
+            queue: lines,
+            tasks: tasks.clone(),
+        };
+        drop(tasks.spawn(keeper.run()));
+        let settled = orders.settled.clone();
+        drop(tasks.spawn(async move {
+            drop(tokio::time::timeout(SLOT, settled.cancelled()).await);
+            drop(slot);
+        }));
+        Ok(Self { queue, common, orders, tasks })
+    }
+
+    pub(super) async fn request(&self, id: u64, text: Bytes) -> Result<Call, Failure> {
+        let call = self.common.table.enter(id)?;
+        self.send(text).await?;
+        Ok(call)
+    }
+
+    /// Queues a line; waits for room.
+    pub(super) async fn send(&self, text: Bytes) -> Result<(), Failure> {
+        let closed = || Failure::Unreachable("it closed its input".into());
+        self.queue.send(flat(text)).await.map_err(|_| self.common.table.ended().unwrap_or_else(closed))
+    }
+
+    pub(super) fn listen(&self) -> Result<Unbound, Failure> {
+        self.common.table.listen()
+    }
+
+    pub(super) fn settled(&self) {
+        self.orders.settled.cancel();
+    }
+
+    pub(super) fn tally(&self) -> &Tally {
+        &self.common.table.tally
+    }
+
+    /// Ends the child and waits until it is reaped.
+    pub(super) async fn close(&self) {
+        self.orders.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Stdio {
+    fn drop(&mut self) {
+        self.orders.kill.cancel();
+    }
+}

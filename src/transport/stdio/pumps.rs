@@ -1,0 +1,132 @@
+//! What moves the lines of a child's three streams.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::allowance::Allowance;
+use super::lines::{Line, Lines};
+use super::table::Table;
+use crate::names::ServerName;
+use crate::transport::text::{SHORT, Secrets};
+use crate::transport::{Failure, Sizes, batch};
+
+/// Logged standard error, per second.
+const STDERR_RATE: u64 = 64 << 10;
+/// A longer line of standard error is cut into several.
+const STDERR_LINE: usize = 4 << 10;
+/// How much of standard error is kept to explain an exit.
+const STDERR_KEPT: usize = 2 << 10;
+
+/// What every part of a child's care knows.
+#[derive(Debug)]
+pub(super) struct Common {
+    pub(super) name: ServerName,
+    pub(super) table: Arc<Table>,
+    pub(super) sizes: Sizes,
+    pub(super) secrets: Secrets,
+    /// What the child said last on standard error.
+    pub(super) tail: Mutex<VecDeque<String>>,
+}
+
+/// Writes queued lines until `stop`, then what is still queued, and closes the child's input.
+pub(super) async fn write(
+    to: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Bytes>,
+    stop: CancellationToken,
+) -> Result<(), Failure> {
+    let mut to = BufWriter::new(to);
+    loop {
+        let line = tokio::select! {
+            line = queue.recv() => line,
+            () = stop.cancelled(), if !queue.is_closed() => {
+                queue.close();
+                continue;
+            }
+        };
+        let Some(mut line) = line else { return Ok(()) };
+        let written = async {
+            // Whatever is queued goes out in one write.
+            loop {
+                to.write_all(&line).await?;
+                to.write_all(b"\n").await?;
+                match queue.try_recv() {
+                    Ok(next) => line = next,
+                    Err(_) => return to.flush().await,
+                }
+            }
+        };
+        written.await.map_err(|_| Failure::Cut("it closed its input".into()))?;
+    }
+}
+
+/// Reads messages and brings them to where they belong, until the child closes its output.
+pub(super) async fn read(from: impl AsyncRead + Unpin, common: Arc<Common>) -> Result<(), Failure> {
+    let mut lines = Lines::new(from, common.sizes.message);
+    let mut allowance = Allowance::new(3, Duration::from_secs(10));
+    while let Ok(Some((line, whole))) = lines.next().await {
+        if whole == Line::Part || line.len() > common.sizes.message {
+            return Err(Failure::TooLarge(common.sizes.message));
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let routed = batch::each(line.clone(), common.sizes.depth, |message| common.table.route(message));
+        if let Err(why) = routed {
+            common.table.tally.skipped.add(1);
+            if let Some(more) = allowance.take(1) {
+                let text = common.secrets.plain(&line, SHORT);
+                tracing::warn!(server = %common.name, %why, more, "a line of its output is no message: {text}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Logs standard error. Whatever the child writes is read, or it would stop at a full pipe.
+pub(super) async fn log(from: impl AsyncRead + Unpin, common: Arc<Common>) -> Result<(), Failure> {
+    let mut lines = Lines::new(from, STDERR_LINE);
+    let mut allowance = Allowance::new(STDERR_RATE, Duration::from_secs(1));
+    while let Ok(Some((line, _))) = lines.next().await {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        if let Some(hushed) = allowance.take(line.len() as u64) {
+            if hushed > 0 {
+                tracing::warn!(server = %common.name, "{hushed} bytes of its standard error were not logged");
+            }
+            let text = common.secrets.plain(&line, STDERR_LINE);
+            tracing::info!(target: "trunkline::stderr", server = %common.name, "{text}");
+            common.keep(text);
+        } else {
+            common.table.tally.hushed.add(line.len() as u64);
+            common.keep(common.secrets.plain(&line, SHORT));
+        }
+    }
+    Ok(())
+}
+
+impl Common {
+    fn keep(&self, line: String) {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.push_back(line);
+        while tail.len() > 1 && tail.iter().map(String::len).sum::<usize>() > STDERR_KEPT {
+            tail.pop_front();
+        }
+    }
+
+    /// The line of standard error that explains an exit best: the last that speaks of an error, or the last. npm's very
+    /// last only says where its log is.
+    pub(super) fn last_words(&self) -> Option<String> {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_error =
+            |line: &&String| line.to_ascii_lowercase().contains("error") && !line.contains("A complete log");
+        let line = tail.iter().rfind(is_error).or(tail.back())?;
+        Some(self.secrets.plain(line.as_bytes(), SHORT))
+    }
+}

@@ -1,0 +1,182 @@
+//! Checking answers: every one is read, a wrong one is an error. Cheap enough to do for each call.
+
+use std::borrow::Cow;
+
+use anyhow::{Context, bail, ensure};
+use bytes::Bytes;
+use hyper::header::CONTENT_TYPE;
+use hyper::http::response::Parts;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// An answer as far as it is checked. Unknown fields are the server's own affair.
+#[derive(Debug, Deserialize)]
+pub struct Answer<'a> {
+    /// The request's. `load` sends numbers only.
+    pub id: Option<u64>,
+    /// Absent in an error answer.
+    #[serde(borrow)]
+    pub result: Option<Outcome<'a>>,
+}
+
+/// The results of the three methods that are called, in one.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome<'a> {
+    /// `tools/call`.
+    #[serde(borrow, default)]
+    pub content: Vec<Content<'a>>,
+    /// `tools/call`: the tool failed, or a stub stood in for it.
+    #[serde(default)]
+    pub is_error: bool,
+    /// `tools/list`.
+    #[serde(default)]
+    pub tools: Vec<IgnoredAny>,
+    /// `initialize`.
+    #[serde(borrow)]
+    pub protocol_version: Option<Cow<'a, str>>,
+}
+
+/// A piece of a tool's result.
+#[derive(Debug, Deserialize)]
+pub struct Content<'a> {
+    /// Absent for pictures and the like.
+    #[serde(borrow)]
+    pub text: Option<Cow<'a, str>>,
+}
+
+/// The result that answers request `id`, from a JSON body or the event stream that holds it.
+pub fn read<'a>(head: &Parts, body: &'a [u8], id: u64) -> anyhow::Result<Outcome<'a>> {
+    ensure!(head.status.is_success(), "status {}: {}", head.status, start(body));
+    let stream =
+        head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-"));
+    let answer = if stream { find(body, id)? } else { parse(body)? };
+    ensure!(answer.id == Some(id), "the answer to {id} has another id: {}", start(body));
+    answer.result.with_context(|| format!("not a result: {}", start(body)))
+}
+
+/// That a call's only text is `expected`.
+pub fn check_text(outcome: &Outcome<'_>, expected: &str) -> anyhow::Result<()> {
+    let [Content { text: Some(text) }] = outcome.content.as_slice() else { bail!("not one text") };
+    ensure!(!outcome.is_error, "the tool failed: {}", start(text.as_bytes()));
+    ensure!(text == expected, "sent {:?}, got back {:?}", start(expected.as_bytes()), start(text.as_bytes()));
+    Ok(())
+}
+
+/// A list that was read in full once. Parsing 500 tools costs more than serving them, so later lists are
+/// compared with it by bytes: all of them must be equal but for the id, and all ids are of one width.
+#[derive(Debug, Clone)]
+pub struct List {
+    bytes: Bytes,
+    id_at: usize,
+    tools: usize,
+}
+
+impl List {
+    /// Reads and keeps the first list.
+    pub fn first(head: &Parts, body: &Bytes, id: u64) -> anyhow::Result<Self> {
+        let tools = read(head, body, id)?.tools.len();
+        ensure!(tools > 0, "the list is empty");
+        let digits = id.to_string();
+        let id_at = body.windows(digits.len()).position(|window| window == digits.as_bytes());
+        Ok(Self { bytes: body.clone(), id_at: id_at.context("the id is not in the answer")?, tools })
+    }
+
+    /// That `body` is the same list under another id. One that differs in bytes must still hold as many tools.
+    pub fn check(&self, head: &Parts, body: &Bytes, id: u64) -> anyhow::Result<()> {
+        let digits = id.to_string();
+        let same = || {
+            let (before, rest) = body.split_at_checked(self.id_at)?;
+            let (known_before, known_rest) = self.bytes.split_at_checked(self.id_at)?;
+            let after = rest.strip_prefix(digits.as_bytes())?;
+            Some(before == known_before && Some(after) == known_rest.get(digits.len()..))
+        };
+        if same() == Some(true) {
+            return Ok(());
+        }
+        let tools = read(head, body, id)?.tools.len();
+        ensure!(tools == self.tools, "{tools} tools instead of {}", self.tools);
+        Ok(())
+    }
+}
+
+fn parse(body: &[u8]) -> anyhow::Result<Answer<'_>> {
+    serde_json::from_slice(body).with_context(|| format!("not an answer: {}", start(body)))
+}
+
+/// The answer to `id` among a stream's events; servers write each message as one `data:` line.
+fn find(stream: &[u8], id: u64) -> anyhow::Result<Answer<'_>> {
+    let messages = stream.split(|&byte| byte == b'\n').filter_map(|line| line.strip_prefix(b"data:"));
+    for message in messages.filter(|message| !message.trim_ascii().is_empty()) {
+        let answer = parse(message)?;
+        if answer.id == Some(id) {
+            return Ok(answer);
+        }
+    }
+    bail!("no answer to {id} in the stream: {}", start(stream))
+}
+
+/// The first 200 bytes, for messages.
+fn start(body: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(body.get(..200).unwrap_or(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Response;
+
+    use super::*;
+
+    fn head(kind: &str) -> Parts {
+        Response::builder().header(CONTENT_TYPE, kind).body(()).unwrap().into_parts().0
+    }
+
+    fn outcome(text: &str) -> anyhow::Result<()> {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{text}}}"#);
+        check_text(&read(&head("application/json"), body.as_bytes(), 7)?, "a\"b")
+    }
+
+    #[test]
+    fn only_the_echo_of_the_text_passes() {
+        outcome(r#"{"content":[{"type":"text","text":"a\"b"}]}"#).unwrap();
+        for wrong in [
+            r#"{"content":[{"type":"text","text":"a"}]}"#,
+            r#"{"content":[{"type":"text","text":"a\"b"}],"isError":true}"#,
+            r#"{"content":[]}"#,
+            "null",
+        ] {
+            outcome(wrong).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn another_id_or_status_is_wrong() {
+        let body = br#"{"id":8,"result":{}}"#;
+        read(&head("application/json"), body, 8).unwrap();
+        read(&head("application/json"), body, 7).unwrap_err();
+        let mut failed = head("application/json");
+        failed.status = hyper::StatusCode::BAD_GATEWAY;
+        read(&failed, body, 8).unwrap_err();
+    }
+
+    #[test]
+    fn the_answer_is_found_among_events() {
+        let stream =
+            b": hi\r\ndata: \r\n\r\ndata: {\"method\":\"m\"}\r\n\r\ndata:{\"id\":7,\"result\":{}}\r\n\r\n";
+        read(&head("text/event-stream"), stream, 7).unwrap();
+        read(&head("text/event-stream"), stream, 8).unwrap_err();
+    }
+
+    #[test]
+    fn lists_are_equal_but_for_the_id() {
+        let json = head("application/json");
+        let list =
+            |id: u64, tools: &str| Bytes::from(format!(r#"{{"id":{id},"result":{{"tools":[{tools}]}}}}"#));
+        let first = List::first(&json, &list(10, "1,2"), 10).unwrap();
+        first.check(&json, &list(11, "1,2"), 11).unwrap();
+        first.check(&json, &list(11, "1,3"), 11).unwrap();
+        first.check(&json, &list(11, "1,2"), 12).unwrap_err();
+        first.check(&json, &list(11, "1"), 11).unwrap_err();
+        List::first(&json, &list(10, ""), 10).unwrap_err();
+    }
+}

@@ -1,0 +1,270 @@
+//! The load generator: closed-loop MCP calls at a given concurrency. Every answer is checked; prints one JSON
+//! line and ends with 1 if any was wrong.
+//!
+//! One thread, one connection and one session per worker. Sessions are opened and the path is warmed before
+//! the clock starts, and closed after it stopped.
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use clap::{Parser, ValueEnum};
+use hyper::Uri;
+use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use trunkline_bench::answer::{List, check_text};
+use trunkline_bench::client::Target;
+use trunkline_bench::process::{Usage, Watched};
+use trunkline_bench::session::Session;
+use trunkline_bench::tally::Tally;
+
+/// A worker that met this many errors in a row stops: the server is gone or does not fit.
+const MOST_ERRORS_IN_A_ROW: u32 = 10;
+
+/// What one turn of a worker is.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Mode {
+    /// Call the tool with a text that differs each time; it must come back.
+    Call,
+    /// Call the tool for a text of `--bytes`.
+    Blob,
+    /// List the tools (the first page).
+    List,
+    /// Open a session and close it.
+    Open,
+}
+
+/// Closed-loop load on an MCP endpoint; prints one JSON line.
+#[derive(Debug, Parser)]
+struct Options {
+    #[arg(value_enum)]
+    mode: Mode,
+    /// The endpoint.
+    #[arg(long)]
+    url: Uri,
+    /// The tool to call.
+    #[arg(long, default_value = "echo")]
+    tool: String,
+    /// How many workers, each with a connection of its own.
+    #[arg(long, default_value_t = 1)]
+    conc: u64,
+    /// How long, in seconds.
+    #[arg(long, default_value_t = 3.0, conflicts_with = "count")]
+    secs: f64,
+    /// How many turns in all instead.
+    #[arg(long)]
+    count: Option<u64>,
+    /// Turns before the clock starts, in seconds.
+    #[arg(long, default_value_t = 0.2)]
+    warm: f64,
+    /// Length of the text: sent by `call` (at least its 20 digits), asked for by `blob`.
+    #[arg(long, default_value_t = 200)]
+    bytes: usize,
+    /// Processes whose processor time and memory to report, as NAME=PID.
+    #[arg(long, value_delimiter = ',')]
+    watch: Vec<Watched>,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<ExitCode> {
+    let options = Arc::new(Options::parse());
+    let mut watched = options.watch.clone();
+    watched.push(Watched::myself("load"));
+
+    let workers = (0..options.conc).map(|number| Worker::start(Arc::clone(&options), number));
+    let workers = all(workers).await.context("no session")?;
+    let warming = Arc::<Tally>::default();
+    let workers = turns(workers, Limit::after(options.warm)?, &warming).await?;
+    if let Some(error) = warming.counts().first_error {
+        bail!("before the clock started: {error}");
+    }
+
+    let limit = options.count.map_or_else(|| Limit::after(options.secs), |count| Ok(Limit::turns(count)))?;
+    let tally = Arc::<Tally>::default();
+    let before = usages(&watched)?;
+    let started = Instant::now();
+    let workers = turns(workers, limit, &tally).await?;
+    let took = started.elapsed();
+    let after = usages(&watched)?;
+
+    if let Err(error) = all(workers.into_iter().map(Worker::end)).await {
+        tally.wrong(&error.context("cannot close a session"));
+    }
+    let used = watched.iter().zip(before.iter().zip(&after)).map(|(watched, usage)| used(watched, usage));
+    report(&options, &tally, took, &used.collect())
+}
+
+/// Runs one future per worker to its end; the first error ends all.
+async fn all<T: Send + 'static>(
+    futures: impl Iterator<Item = impl Future<Output = anyhow::Result<T>> + Send + 'static>,
+) -> anyhow::Result<Vec<T>> {
+    let mut tasks: JoinSet<_> = futures.collect();
+    let mut done = Vec::with_capacity(tasks.len());
+    while let Some(ended) = tasks.join_next().await {
+        done.push(ended??);
+    }
+    Ok(done)
+}
+
+async fn turns(workers: Vec<Worker>, limit: Limit, tally: &Arc<Tally>) -> anyhow::Result<Vec<Worker>> {
+    let limit = Arc::new(limit);
+    all(workers.into_iter().map(|worker| worker.run(Arc::clone(&limit), Arc::clone(tally)))).await
+}
+
+/// When to stop.
+#[derive(Debug)]
+enum Limit {
+    At(Instant),
+    Turns(AtomicU64),
+}
+
+impl Limit {
+    fn after(secs: f64) -> anyhow::Result<Self> {
+        Ok(Self::At(Instant::now() + Duration::try_from_secs_f64(secs)?))
+    }
+
+    fn turns(count: u64) -> Self {
+        Self::Turns(AtomicU64::new(count))
+    }
+
+    /// Whether a turn that starts `now` is still wanted.
+    fn allows(&self, now: Instant) -> bool {
+        match self {
+            Self::At(end) => now < *end,
+            Self::Turns(left) => {
+                left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Worker {
+    options: Arc<Options>,
+    session: Session,
+    /// First digits of every text, so that no two workers ever send the same.
+    number: u64,
+    turn: u64,
+    /// What every text ends with.
+    filler: String,
+    list: Option<List>,
+}
+
+impl Worker {
+    async fn start(options: Arc<Options>, number: u64) -> anyhow::Result<Self> {
+        let session = Self::connect(&options).await?;
+        let length = match options.mode {
+            Mode::Call => options.bytes.saturating_sub(20),
+            Mode::Blob => options.bytes,
+            Mode::List | Mode::Open => 0,
+        };
+        Ok(Self { options, session, number, turn: 0, filler: "x".repeat(length), list: None })
+    }
+
+    async fn connect(options: &Options) -> anyhow::Result<Session> {
+        let mut session = Session::connect(Target::try_from(&options.url)?).await?;
+        if !matches!(options.mode, Mode::Open) {
+            session.open().await?;
+        }
+        Ok(session)
+    }
+
+    /// Takes turns until `limit`, or until nothing but errors come.
+    async fn run(mut self, limit: Arc<Limit>, tally: Arc<Tally>) -> anyhow::Result<Self> {
+        let mut errors_in_a_row = 0;
+        while errors_in_a_row < MOST_ERRORS_IN_A_ROW {
+            let started = Instant::now();
+            if !limit.allows(started) {
+                break;
+            }
+            let turn = self.take_turn().await;
+            let Err(error) = turn else {
+                tally.right(started.elapsed());
+                errors_in_a_row = 0;
+                continue;
+            };
+            tally.wrong(&error);
+            errors_in_a_row += 1;
+            // The connection or the session may be what is wrong.
+            match Self::connect(&self.options).await {
+                Ok(session) => self.session = session,
+                Err(error) => tally.wrong(&error),
+            }
+        }
+        Ok(self)
+    }
+
+    async fn take_turn(&mut self) -> anyhow::Result<()> {
+        let tool = &self.options.tool;
+        match self.options.mode {
+            Mode::Call => {
+                self.turn += 1;
+                let text = format!("{:06}-{:012}-{}", self.number, self.turn, self.filler);
+                let arguments = format!(r#"{{"message":"{text}"}}"#);
+                self.session.call(tool, &arguments, |outcome| check_text(outcome, &text)).await
+            }
+            Mode::Blob => {
+                let arguments = format!(r#"{{"bytes":{}}}"#, self.options.bytes);
+                self.session.call(tool, &arguments, |outcome| check_text(outcome, &self.filler)).await
+            }
+            Mode::List => {
+                let (head, body, id) = self.session.request("tools/list", "{}").await?;
+                match &self.list {
+                    Some(list) => list.check(&head, &body, id)?,
+                    None => self.list = Some(List::first(&head, &body, id)?),
+                }
+                Ok(())
+            }
+            Mode::Open => {
+                ensure!(self.session.open().await?, "the server mints no sessions");
+                self.session.close().await
+            }
+        }
+    }
+
+    async fn end(mut self) -> anyhow::Result<()> {
+        self.session.close().await
+    }
+}
+
+fn usages(watched: &[Watched]) -> anyhow::Result<Vec<Usage>> {
+    watched.iter().map(Watched::usage).collect()
+}
+
+/// What a process used between two readings, and its memory at the second.
+fn used(watched: &Watched, (before, after): (&Usage, &Usage)) -> (String, Value) {
+    let cpu_s = ((after.cpu_s - before.cpu_s) * 100.0).round() / 100.0;
+    (watched.name.clone(), json!({"cpu_s": cpu_s, "rss_kib": after.rss_kib}))
+}
+
+fn report(
+    options: &Options,
+    tally: &Tally,
+    took: Duration,
+    used: &Map<String, Value>,
+) -> anyhow::Result<ExitCode> {
+    let counts = tally.counts();
+    let calls = u32::try_from(counts.calls()).context("too many calls for one run")?;
+    let line = json!({
+        "mode": options.mode.to_possible_value().map(|mode| mode.get_name().to_owned()),
+        "conc": options.conc,
+        "secs": took.as_secs_f64(),
+        "calls": calls,
+        "per_s": (f64::from(calls) / took.as_secs_f64()).round(),
+        "p50_us": counts.quantile_us(0.5),
+        "p90_us": counts.quantile_us(0.9),
+        "p99_us": counts.quantile_us(0.99),
+        "max_us": counts.quantile_us(1.0),
+        "errors": counts.errors,
+        "first_error": counts.first_error,
+        "used": used,
+    });
+    writeln!(std::io::stdout(), "{line}")?;
+    let right = counts.errors == 0 && calls > 0;
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

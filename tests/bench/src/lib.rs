@@ -1,0 +1,21 @@
+//! What the three programs of the benchmark share: `upstream` (a fast MCP server), `pass` (the floor: a proxy
+//! that only passes bytes on) and `load` (the load generator). `tests/bench/run` puts them together.
+//!
+//! Nothing here is used by trunkline itself, so that the meter cannot share a fault with what it measures.
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod client;
+pub mod mcp;
+pub mod net;
+pub mod pieces;
+pub mod process;
+pub mod session;
+pub mod tally;
+
+/// The MCP revisions with an `initialize` handshake, oldest first. The last is what a server offers to a client
+/// that asks for one it does not know (specification, 2025-11-25, basic/lifecycle).
+pub const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST];
+
+/// The newest revision with a handshake.
+pub const NEWEST: &str = "2025-11-25";
