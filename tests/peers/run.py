@@ -46,7 +46,8 @@ def same(what: str, direct, through) -> int:
     """Counts one compared step, or fails with the difference."""
     if (expected := steady(direct)) != (got := steady(through)):
         lines = difflib.unified_diff(expected, got, "direct", "through trunkline", lineterm="", n=1)
-        raise AssertionError(f"{what} differs:\n" + "\n".join(line[:300] for line in lines))
+        shown = itertools.islice((line[:300] for line in lines), 24)
+        raise AssertionError(f"{what} differs:\n" + "\n".join(shown))
     return 1
 
 
