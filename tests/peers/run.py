@@ -39,14 +39,15 @@ def exposed(tool: str, server: str) -> str:
 
 def steady(value) -> list[str]:
     """A transcript part as lines of text, without what changes by itself."""
-    return VOLATILE.sub("<time>", json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)).splitlines()
+    return VOLATILE.sub("<volatile>", json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)).splitlines()
 
 
 def same(what: str, direct, through) -> int:
     """Counts one compared step, or fails with the difference."""
     if (expected := steady(direct)) != (got := steady(through)):
         lines = difflib.unified_diff(expected, got, "direct", "through trunkline", lineterm="", n=1)
-        raise AssertionError(f"{what} differs:\n" + "\n".join(line[:300] for line in lines))
+        shown = itertools.islice((line[:300] for line in lines), 24)
+        raise AssertionError(f"{what} differs:\n" + "\n".join(shown))
     return 1
 
 
