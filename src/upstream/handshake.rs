@@ -38,7 +38,7 @@ pub(super) async fn connect(dialer: &Dialer, server: &Server, generation: u64) -
             hello,
             since: Instant::now(),
             generation,
-            ids: AtomicU64::new(1),
+            ids: AtomicU64::new(2), // the handshake's
             calls: TaskTracker::new(),
         }),
         Err(failure) => {
@@ -51,16 +51,20 @@ pub(super) async fn connect(dialer: &Dialer, server: &Server, generation: u64) -
 async fn shake_hands(link: &Link, server: &Server) -> Result<Hello, Failure> {
     let revision = match &server.protocol {
         Protocol::Auto | Protocol::Legacy => Revision::LATEST,
-        Protocol::Revision(name) => Revision::of(name).ok_or_else(|| {
-            Failure::Unsupported(format!("revision {name} is not supported yet; use `protocol: auto`"))
-        })?,
+        Protocol::Revision(name) => Revision::of(name)
+            .ok_or_else(|| Failure::Unsupported(format!("revision {name} is not supported yet; use `protocol: auto`")))?,
         Protocol::Modern => {
-            return Err(Failure::Unsupported(
-                "`protocol: modern` is not supported yet; use `protocol: auto`".into(),
-            ));
+            return Err(Failure::Unsupported("`protocol: modern` is not supported yet; use `protocol: auto`".into()));
         }
     };
-    let answer = ask(link, 1, method::INITIALIZE, &initialize_params(revision)).await?;
+    let answer = match ask(link, 1, method::INITIALIZE, &initialize_params(revision)).await {
+        Ok(answer) if answer.kind() == Kind::Result => answer,
+        // It should have offered its own revision instead; some refuse ours and tell which they know.
+        refused => match older(&refused, revision) {
+            Some(older) => ask(link, 2, method::INITIALIZE, &initialize_params(older)).await?,
+            None => refused?,
+        },
+    };
     let hello = Hello::parse(result_of(&answer)?).map_err(Failure::Garbage)?;
     link.agree(hello.revision.as_str());
     link.send(notification(method::INITIALIZED, "{}")).await?;
@@ -68,17 +72,30 @@ async fn shake_hands(link: &Link, server: &Server) -> Result<Hello, Failure> {
     Ok(hello)
 }
 
+/// The newest revision that a refusal names, other than the one we asked for.
+fn older(refused: &Result<Message, Failure>, asked: Revision) -> Option<Revision> {
+    let told = match refused {
+        Ok(answer) => answer.body().unwrap_or_default().to_owned(),
+        Err(Failure::Status { snippet, .. }) => snippet.clone(),
+        Err(_) => return None,
+    };
+    Revision::ALL.into_iter().rev().find(|revision| *revision != asked && told.contains(revision.as_str()))
+}
+
 /// All pages of what the server has, within the budget.
 pub(super) async fn list(ready: Arc<Ready>) -> Result<Listing, Failure> {
     let mut pages = Pages::default();
-    if !ready.hello.tools {
-        return Ok(pages.finish());
-    }
     let mut params = "{}".to_owned();
     loop {
         let id = ready.ids.fetch_add(1, Ordering::Relaxed) + 1;
         let answer = ask(&ready.link, id, method::TOOLS_LIST, &params).await?;
-        result_of(&answer)?;
+        match result_of(&answer) {
+            // Asked for although it announced no tools: some have them all the same.
+            Err(_) if !ready.hello.tools => return Ok(pages.finish()),
+            // An empty cursor is valid, but some mean by it that there are no more pages.
+            Err(_) if params == EMPTY_CURSOR => return Ok(pages.finish()),
+            told => told?,
+        };
         let result = answer.body_bytes().unwrap_or_default();
         let turn = pages.add(&result, Budget::default());
         match turn.map_err(|bad| Failure::Garbage(format!("its answer to tools/list: {bad}")))? {
@@ -87,6 +104,8 @@ pub(super) async fn list(ready: Arc<Ready>) -> Result<Listing, Failure> {
         }
     }
 }
+
+const EMPTY_CURSOR: &str = r#"{"cursor":""}"#;
 
 async fn ask(link: &Link, id: u64, method: &str, params: &str) -> Result<Message, Failure> {
     let text: Bytes = request(id, method, params);

@@ -52,6 +52,8 @@ impl Message {
             Some(raw) => Text::of(raw).ok_or(Malformed::NotRpc("`method` is no string".into()))?.into(),
             None => "".into(),
         };
+        // Clients that always write the member mean that there is nothing in it.
+        let params = params.filter(|span| readable.get(span.clone()) != Some("null"));
         let kind = kind(part(&id), method.is_some(), result.is_some(), error.is_some())?;
         if kind == Kind::Request || kind == Kind::Notification {
             let shape = part(&params).and_then(|raw| raw.bytes().next());
@@ -226,6 +228,11 @@ mod tests {
             "]".repeat(128)
         );
         assert_eq!(parse(&deep).unwrap_err(), Malformed::TooDeep(129, 128));
+    }
+
+    #[test]
+    fn params_of_nothing_are_none() {
+        assert_eq!(parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#).unwrap().params(), None);
     }
 
     #[test]

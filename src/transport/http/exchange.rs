@@ -174,6 +174,9 @@ impl Exchange {
         };
         let text = read.unwrap_or_default();
         match Message::parse(text.clone(), self.http.sizes.depth) {
+            Ok(message) if code == 400 && self.head.has_session && misses_session(&message) => {
+                return Err(Failure::SessionGone);
+            }
             Ok(message) if self.is_answer(&message) => self.answer = Some(message),
             _ => return Err(Failure::Status { code, snippet: self.http.secrets.snippet(&text) }),
         }
@@ -230,6 +233,13 @@ impl Exchange {
             }
         }
     }
+}
+
+/// Many servers tell a lost session so (those made after the first example of the TypeScript SDK), though the
+/// specification's word for it is 404.
+fn misses_session(message: &Message) -> bool {
+    let told = message.body().unwrap_or_default();
+    message.kind() == Kind::Error && message.id().is_none() && told.to_ascii_lowercase().contains("session")
 }
 
 /// Whether the body's end is there already.
