@@ -1,6 +1,9 @@
 //! `${VAR}`, `${VAR:-default}`, `${file:/path}`: replaced once, at load; what comes in is never looked at again.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
+
+use indexmap::IndexMap;
 
 use super::problem::shown;
 use super::source::Source;
@@ -20,9 +23,9 @@ const OURS: &str = "`${VAR}`, `${VAR:-default}` or `${file:/path}`; a plain `${`
 pub(super) struct Scope<'a> {
     pub(super) source: &'a Source<'a>,
     /// Variables of the entry itself, for its arguments: the environment wins over them.
-    pub(super) own: &'a [(String, String)],
+    pub(super) own: &'a IndexMap<String, String>,
     /// What `LibreChat` asks its users for.
-    pub(super) custom: &'a [String],
+    pub(super) custom: &'a HashSet<String>,
 }
 
 /// Replaces every placeholder of `raw`. Every fault is told; the files read are added to `files`.
@@ -82,8 +85,7 @@ fn look_up(inside: &str, scope: Scope<'_>, files: &mut Vec<PathBuf>) -> Result<S
 
 impl Scope<'_> {
     fn variable(self, name: &str) -> Option<String> {
-        let own = || self.own.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
-        self.source.world.variable(name).or_else(own)
+        self.source.world.variable(name).or_else(|| self.own.get(name).cloned())
     }
 }
 
@@ -117,12 +119,12 @@ fn foreign(name: &str) -> Option<String> {
 
 /// Faults of `{{…}}` placeholders, which are filled per request: ours cannot be yet, `LibreChat`'s never. Any other
 /// `{{…}}` is plain text: arguments may hold templates.
-fn per_request(raw: &str, custom: &[String]) -> impl Iterator<Item = String> {
+fn per_request(raw: &str, custom: &HashSet<String>) -> impl Iterator<Item = String> {
     raw.split("{{").skip(1).filter_map(|part| {
         let name = part.split_once("}}")?.0.trim();
         if name.starts_with("header.") || name.starts_with("principal.") {
             Some(format!("`{{{{{name}}}}}` is filled per request, which is not supported yet"))
-        } else if name.starts_with("LIBRECHAT_") || custom.iter().any(|custom| custom == name) {
+        } else if name.starts_with("LIBRECHAT_") || custom.contains(name) {
             let ours = instead_of(name);
             Some(format!(
                 "`{{{{{name}}}}}` is LibreChat's; ours is `{{{{{ours}}}}}`, which is not supported yet"

@@ -1,5 +1,6 @@
 //! How to reach a server, out of its entry: over HTTP, or as a child process.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -162,7 +163,7 @@ const OURS: &[&str] = &[
 ];
 
 fn headers(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<(HeaderName, HeaderValue)> {
-    let mut headers: Vec<(HeaderName, HeaderValue)> = vec![];
+    let (mut headers, mut names) = (vec![], HashSet::new());
     let of = fields.name("headers");
     for (entry, value) in reader.map(fields, "headers") {
         let key = shown(&entry.key);
@@ -182,7 +183,7 @@ fn headers(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<(HeaderName, Hea
             continue;
         };
         value.set_sensitive(true);
-        if headers.iter().any(|(known, _)| *known == name) {
+        if !names.insert(name.clone()) {
             reader
                 .error(entry.place, format!("{key} in {of} is given twice; case does not matter in headers"));
         }
@@ -235,11 +236,10 @@ fn read_file(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str) -> Option<
 }
 
 fn stdio(reader: &mut Reader<'_>, fields: &Fields<'_>, node: &Node) -> Option<Stdio> {
-    let env = env(reader, fields);
-    reader.own.clone_from(&env);
+    reader.own = env(reader, fields);
     let args = args(reader, fields);
     let cwd = reader.text(fields, "cwd").filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
-    reader.own.clear();
+    let env = std::mem::take(&mut reader.own).into_iter().collect();
     let name = fields.name("command");
     let command = reader.filled(node, &name)?.value;
     let command = match command.as_str() {
@@ -260,7 +260,7 @@ fn stdio(reader: &mut Reader<'_>, fields: &Fields<'_>, node: &Node) -> Option<St
 }
 
 /// The file's variables, then the entry's own over them.
-fn env(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<(String, String)> {
+fn env(reader: &mut Reader<'_>, fields: &Fields<'_>) -> IndexMap<String, String> {
     let mut env = IndexMap::new();
     if let (Some((_, text)), Some(node)) = (read_file(reader, fields, "envFile"), fields.get("envFile")) {
         match env_file::read(&text) {
@@ -282,7 +282,7 @@ fn env(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<(String, String)> {
         }
         env.insert(entry.key.clone(), value);
     }
-    env.into_iter().collect()
+    env
 }
 
 /// Arguments. Unlike variables they can be seen by everyone on the machine.

@@ -1,8 +1,11 @@
 //! Takes typed values out of nodes and notes everything that is wrong on the way.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+use indexmap::IndexMap;
 
 use super::keys::{Fate, Key};
 use super::near::nearest;
@@ -32,9 +35,9 @@ pub(super) struct Reader<'s> {
     /// Keys not supported yet, told together in one warning.
     later: Vec<(Place, String)>,
     /// What `LibreChat` asks its users for, in the server's entry being read.
-    pub(super) custom: Vec<String>,
+    pub(super) custom: HashSet<String>,
     /// Variables of the server's entry being read, once they are known.
-    pub(super) own: Vec<(String, String)>,
+    pub(super) own: IndexMap<String, String>,
 }
 
 /// A mapping's known keys.
@@ -83,8 +86,8 @@ impl<'s> Reader<'s> {
             files: vec![],
             chat: vec![],
             later: vec![],
-            custom: vec![],
-            own: vec![],
+            custom: HashSet::new(),
+            own: IndexMap::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! One server's entry.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,10 +61,10 @@ fn is_off(reader: &mut Reader<'_>, node: &Node, of: &str) -> bool {
 }
 
 /// What `LibreChat` would ask its users for.
-fn custom(node: &Node) -> Vec<String> {
+fn custom(node: &Node) -> HashSet<String> {
     match node.child("customUserVars").map(|node| &node.value) {
         Some(Value::Map(entries)) => entries.iter().map(|entry| entry.key.clone()).collect(),
-        _ => vec![],
+        _ => HashSet::new(),
     }
 }
 
@@ -157,7 +158,7 @@ fn plain(texts: Vec<(Place, String)>) -> Vec<String> {
 
 /// Two tools of one server cannot take the same name.
 fn refuse_twins(reader: &mut Reader<'_>, renamed: &[(&Entry, String)], name: &str) {
-    let mut places = std::collections::HashMap::new();
+    let mut places = HashMap::new();
     for (entry, to) in renamed {
         let first = *places.entry(to).or_insert(entry.place);
         if first != entry.place {
