@@ -1,12 +1,9 @@
 //! Where the parts of a JSON text lie.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::Range;
 
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use super::scan::{DEEPEST, Scan};
 
 /// A place in a message's text, in bytes.
 pub type Span = Range<usize>;
@@ -21,8 +18,8 @@ pub enum Malformed {
     #[error("{0}")]
     NotRpc(Cow<'static, str>),
     /// Nested deeper than the limit: -32600.
-    #[error("JSON is nested {0} deep, the limit is {1}")]
-    TooDeep(usize, usize),
+    #[error("JSON is nested deeper than {0}, the limit")]
+    TooDeep(usize),
 }
 
 /// The values of the members `keys` of the object that is `text`, as places relative to its start.
@@ -30,11 +27,36 @@ pub enum Malformed {
 /// # Errors
 /// Where `text` is not JSON, not an object, or has one of `keys` twice: two parsers could disagree on which one counts.
 pub fn members<const N: usize>(text: &str, keys: [&str; N]) -> Result<[Option<Span>; N], Malformed> {
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let found =
-        Members { base: text.as_ptr() as usize, keys }.deserialize(&mut reader).map_err(|e| told(&e))?;
-    reader.end().map_err(|e| told(&e))?;
+    members_within(text, keys, DEEPEST)
+}
+
+/// As [`members`], of a text that may nest `depth` deep.
+pub(super) fn members_within<const N: usize>(
+    text: &str,
+    keys: [&str; N],
+    depth: usize,
+) -> Result<[Option<Span>; N], Malformed> {
+    let mut found = [const { None }; N];
+    Scan::new(text, depth).object(|raw, place| {
+        let Some(slot) = keys.iter().zip(&mut found).find_map(|(key, slot)| is_key(raw, key).then_some(slot)) else {
+            return Ok(());
+        };
+        if slot.replace(place).is_some() {
+            let twice = format!("{} stands there twice", String::from_utf8_lossy(raw));
+            return Err(Malformed::NotRpc(twice.into()));
+        }
+        Ok(())
+    })?;
     Ok(found)
+}
+
+/// Whether the JSON string `raw` says `key`.
+fn is_key(raw: &[u8], key: &str) -> bool {
+    let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
+    if inner == key.as_bytes() {
+        return true;
+    }
+    inner.contains(&b'\\') && std::str::from_utf8(raw).ok().and_then(Text::of).is_some_and(|text| text == key)
 }
 
 /// The places of the elements of the array that is `text`.
@@ -42,108 +64,9 @@ pub fn members<const N: usize>(text: &str, keys: [&str; N]) -> Result<[Option<Sp
 /// # Errors
 /// Where `text` is not JSON or not an array.
 pub fn elements(text: &str) -> Result<Vec<Span>, Malformed> {
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let found = Elements(text.as_ptr() as usize).deserialize(&mut reader).map_err(|e| told(&e))?;
-    reader.end().map_err(|e| told(&e))?;
+    let mut found = Vec::new();
+    Scan::new(text, DEEPEST).array(|place| found.push(place))?;
     Ok(found)
-}
-
-/// `serde_json`'s word for a wrong shape is "data", and for a text that is no JSON "syntax" or "eof".
-fn told(error: &serde_json::Error) -> Malformed {
-    if error.is_data() {
-        Malformed::NotRpc(error.to_string().into())
-    } else {
-        Malformed::NotJson(error.to_string())
-    }
-}
-
-fn place(base: usize, raw: &RawValue) -> Span {
-    let start = raw.get().as_ptr() as usize - base;
-    start..start + raw.get().len()
-}
-
-struct Members<'k, const N: usize> {
-    base: usize,
-    keys: [&'k str; N],
-}
-
-impl<'de, const N: usize> DeserializeSeed<'de> for Members<'_, N> {
-    type Value = [Option<Span>; N];
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
-        reader.deserialize_map(self)
-    }
-}
-
-impl<'de, const N: usize> Visitor<'de> for Members<'_, N> {
-    type Value = [Option<Span>; N];
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = [const { None }; N];
-        while let Some(Key(key)) = map.next_key()? {
-            let Some(slot) =
-                self.keys.iter().zip(&mut found).find_map(|(k, slot)| (*k == key).then_some(slot))
-            else {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            };
-            if slot.is_some() {
-                return Err(serde::de::Error::custom(format_args!("`{key}` stands there twice")));
-            }
-            *slot = Some(place(self.base, map.next_value()?));
-        }
-        Ok(found)
-    }
-}
-
-struct Elements(usize);
-
-impl<'de> DeserializeSeed<'de> for Elements {
-    type Value = Vec<Span>;
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
-        reader.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Elements {
-    type Value = Vec<Span>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut found = Vec::new();
-        while let Some(raw) = seq.next_element::<&RawValue>()? {
-            found.push(place(self.0, raw));
-        }
-        Ok(found)
-    }
-}
-
-/// A member's key, borrowed where it holds no escape.
-struct Key<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
-    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Cow<'de, str>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key")
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Cow::Borrowed(text))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Cow::Owned(text.to_owned()))
-            }
-        }
-        reader.deserialize_str(Reader).map(Key)
-    }
 }
 
 /// What the JSON string `raw` says, borrowed where it holds no escape.

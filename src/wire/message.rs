@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 
-use super::depth::deepest;
-use super::member::{Malformed, Span, Text, members};
+use super::member::{Malformed, Span, Text, members, members_within};
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,13 +36,9 @@ impl Message {
     /// # Errors
     /// [`Malformed`] tells a text that is not JSON from one that is no JSON-RPC message.
     pub fn parse(text: Bytes, depth: usize) -> Result<Self, Malformed> {
-        let found = deepest(&text);
-        if found > depth {
-            return Err(Malformed::TooDeep(found, depth));
-        }
         let readable = std::str::from_utf8(&text).map_err(|e| Malformed::NotJson(e.to_string()))?;
         let [version, id, method, params, result, error] =
-            members(readable, ["jsonrpc", "id", "method", "params", "result", "error"])?;
+            members_within(readable, ["jsonrpc", "id", "method", "params", "result", "error"], depth)?;
         let part = |span: &Option<Span>| span.clone().and_then(|span| readable.get(span));
         if part(&version) != Some(r#""2.0""#) {
             return Err(Malformed::NotRpc(r#"`jsonrpc` is not "2.0""#.into()));
@@ -227,7 +222,7 @@ mod tests {
             "[".repeat(128),
             "]".repeat(128)
         );
-        assert_eq!(parse(&deep).unwrap_err(), Malformed::TooDeep(129, 128));
+        assert_eq!(parse(&deep).unwrap_err(), Malformed::TooDeep(128));
     }
 
     #[test]

@@ -6,9 +6,9 @@
 
 mod build;
 mod code;
-mod depth;
 mod member;
 mod message;
+mod scan;
 mod sse;
 
 pub use build::{error, failure, flat, notification, quoted, request, response};
