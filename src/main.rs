@@ -87,7 +87,8 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     // Fails only where a provider is installed already, and nobody else does that.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    // Clients are served by threads of their own; this one keeps the servers connected.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let origin = Origin::new(arguments.config);
     Ok(match arguments.command.unwrap_or(Command::Serve) {
         Command::Serve => {

@@ -16,7 +16,7 @@ use super::load::{LoadError, Origin};
 use super::reload::Reload;
 use crate::config::Parsed;
 use crate::fleet::Fleet;
-use crate::front::{Admin, Endpoint, Server};
+use crate::front::{Admin, Endpoint, Server, Workers};
 use crate::metrics::Metrics;
 use crate::relay::Relay;
 use crate::session::{Keyring, Sessions};
@@ -44,6 +44,8 @@ struct Running {
     fleet: Arc<Fleet>,
     tasks: TaskTracker,
     stop: CancellationToken,
+    /// Last, so that nothing on them is cut before it was drained.
+    _workers: Workers,
 }
 
 /// Serves what `origin` says until SIGTERM or SIGINT, then drains.
@@ -79,7 +81,9 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
     let sessions = Sessions::new(&config.limits, Arc::new(Keyring::random()), metrics.clone());
     let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
     let relay = Relay::new(fleet.clone());
-    let (endpoint, operators) = (Arc::new(Server::default()), Arc::new(Server::default()));
+    let workers = Workers::start()?;
+    let endpoint = Arc::new(Server::new(workers.runtimes()));
+    let operators = Arc::new(Server::new(Vec::new()));
     let admin = Arc::new(Admin {
         bound: admin_bound,
         fleet: fleet.clone(),
@@ -112,7 +116,7 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
     if greet {
         banner::print(bound, admin_bound, origin.file());
     }
-    Ok(Running { endpoint, operators, admin, relay, fleet, tasks, stop })
+    Ok(Running { endpoint, operators, admin, relay, fleet, tasks, stop, _workers: workers })
 }
 
 async fn bind(address: SocketAddr, key: &'static str) -> Result<(TcpListener, SocketAddr), ServeError> {

@@ -11,7 +11,9 @@ mod reply;
 mod serve;
 mod status;
 mod stream;
+mod worker;
 
 pub use admin::Admin;
 pub use endpoint::Endpoint;
 pub use serve::{Serve, Server};
+pub use worker::Workers;

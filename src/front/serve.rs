@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -12,6 +13,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -33,6 +35,9 @@ pub struct Server {
     /// They end now.
     pub ended: CancellationToken,
     connections: TaskTracker,
+    /// Where connections run, in turn; on the thread that takes them where there are none.
+    runtimes: Vec<Handle>,
+    turn: AtomicUsize,
 }
 
 /// How long a client may take to send headers.
@@ -44,8 +49,9 @@ const STREAMS: u32 = 200;
 /// How long accepting rests when the machine is out of file descriptors.
 const REST: Duration = Duration::from_millis(100);
 
-impl Default for Server {
-    fn default() -> Self {
+impl Server {
+    /// A server whose connections run on `runtimes` in turn, or where they are taken if there are none.
+    pub fn new(runtimes: Vec<Handle>) -> Self {
         let mut http = Builder::new(TokioExecutor::new());
         http.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(2 * HEADERS);
         let headers = u32::try_from(HEADERS).unwrap_or(u32::MAX);
@@ -55,11 +61,11 @@ impl Default for Server {
             closing: CancellationToken::new(),
             ended: CancellationToken::new(),
             connections: TaskTracker::new(),
+            runtimes,
+            turn: AtomicUsize::new(0),
         }
     }
-}
 
-impl Server {
     /// Takes connections until `closing`, then waits until the last one has ended.
     pub async fn run<S: Serve>(self: Arc<Self>, listener: TcpListener, service: Arc<S>) {
         loop {
@@ -68,9 +74,7 @@ impl Server {
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((socket, _)) => {
-                    self.connections.spawn(self.clone().connection(socket, service.clone()));
-                }
+                Ok((socket, _)) => self.take(socket, service.clone()),
                 Err(error) if is_theirs(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "no connections can be taken for a moment");
@@ -80,6 +84,23 @@ impl Server {
         }
         drop(listener);
         self.drained().await;
+    }
+
+    fn take<S: Serve>(self: &Arc<Self>, socket: TcpStream, service: Arc<S>) {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed).checked_rem(self.runtimes.len());
+        let Some(runtime) = turn.and_then(|turn| self.runtimes.get(turn)) else {
+            self.connections.spawn(self.clone().connection(socket, service));
+            return;
+        };
+        // It was registered with the runtime of this thread; a socket that cannot be moved is as good as closed.
+        let Ok(socket) = socket.into_std() else { return };
+        let server = self.clone();
+        let connection = async move {
+            if let Ok(socket) = TcpStream::from_std(socket) {
+                server.connection(socket, service).await;
+            }
+        };
+        self.connections.spawn_on(connection, runtime);
     }
 
     /// Waits, after `closing`, until the last connection has ended.

@@ -1,0 +1,53 @@
+//! One thread per core, each with a runtime of its own: a client's connection, its calls and the connections they use
+//! towards servers stay on one thread, so that nothing has to be woken or locked across cores.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::thread::{JoinHandle, available_parallelism};
+
+use tokio::runtime::{Builder, Handle};
+use tokio_util::sync::CancellationToken;
+
+/// The threads that serve clients.
+#[derive(Debug)]
+pub struct Workers {
+    runtimes: Vec<Handle>,
+    threads: Vec<JoinHandle<()>>,
+    stop: CancellationToken,
+}
+
+impl Workers {
+    /// Starts as many as there are cores for us.
+    ///
+    /// # Errors
+    /// Where the machine has no thread for us.
+    pub fn start() -> io::Result<Self> {
+        let count = available_parallelism().map_or(1, NonZeroUsize::get);
+        let stop = CancellationToken::new();
+        let (mut runtimes, mut threads) = (Vec::new(), Vec::new());
+        for number in 0..count {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            runtimes.push(runtime.handle().clone());
+            let stop = stop.clone();
+            let run = move || runtime.block_on(stop.cancelled());
+            threads.push(std::thread::Builder::new().name(format!("worker-{number}")).spawn(run)?);
+        }
+        Ok(Self { runtimes, threads, stop })
+    }
+
+    /// Their runtimes, for a [`Server`](super::Server).
+    pub fn runtimes(&self) -> Vec<Handle> {
+        self.runtimes.clone()
+    }
+}
+
+impl Drop for Workers {
+    /// Ends the threads and whatever still runs on them.
+    fn drop(&mut self) {
+        self.stop.cancel();
+        for thread in self.threads.drain(..) {
+            // A worker whose runtime panicked has ended as well.
+            drop(thread.join());
+        }
+    }
+}
