@@ -1,4 +1,141 @@
-//! trunkline joins many MCP servers into one streamable-HTTP endpoint.
+//! trunkline joins many MCP servers into one streamable-HTTP endpoint. This page is its architecture: where things are,
+//! which way they go, and what must stay true. README.md tells how to use it.
+//!
+//! # Rooms and floors
+//!
+//! A room is a folder of `src` with `mod.rs` as its door. A room uses rooms on **lower** floors only; rooms on one floor
+//! do not know each other. `tests/floors.rs` reads this very table and fails where the code does otherwise, or where a
+//! room is not in it.
+//!
+//! | floor | room | what it is for |
+//! |---|---|---|
+//! | 7 | [`app`] | Wires everything, watches the file, reloads, handles signals, drains; the subcommands and the demo server. `main.rs` above it has arguments, the log and the exit code. |
+//! | 6 | [`front`] | HTTP towards clients and operators: guards, sessions' ids, JSON or events; metrics, probes, `/status`. |
+//! | 5 | [`relay`] | One message in, where it goes, the answer out; [stubs and refusals](relay::Refusal). |
+//! | 4 | [`fleet`] | All upstreams: applies a change, makes the catalog, publishes one [`Snapshot`](fleet::Snapshot), sends [`Notice`](fleet::Notice)s. |
+//! | 3 | [`upstream`] | One server kept connected: its keeper task, [`State`](upstream::State), pace, handshake, listing, calls in flight. |
+//! | 2 | [`catalog`] | An immutable list of everything offered: routes by name, and each view's list rendered in advance. |
+//! | 2 | [`session`] | One client's stay: what was agreed, its calls in flight, its outbox; the registry and the sealing of ids. |
+//! | 2 | [`transport`] | How to reach one server, over HTTP or as a child process: gives a [`Link`](transport::Link). TLS. |
+//! | 2 | `auth` | To come: who calls, what they may do, and the tokens that we present to servers. |
+//! | 1 | [`config`] | The file's model: text → checked [`Config`](config::Config), every problem at once; the [`Change`](config::Change) between two; the JSON Schema. |
+//! | 1 | [`mcp`] | The protocol's own facts: revisions, methods, headers, the handshake's messages. |
+//! | 1 | [`metrics`] | Every series, declared once; handles per server; guards that count out on every path. |
+//! | 0 | [`names`] | `<tool>_mcp_<server>`: joining, sanitising, cutting. Never splitting. |
+//! | 0 | [`wire`] | JSON-RPC messages as the bytes that came plus the places of their parts; server-sent events; error codes. |
+//!
+//! # The paths
+//!
+//! Each goes one way.
+//!
+//! **`tools/call`.** [`front::Server`] owns the connection; [`front::Endpoint`] checks `Host`, `Origin`, path, media
+//! types and size, reads the body into a [`wire::Message`] and finds the [`session::Session`]. [`relay::Relay::handle`]
+//! registers the call's id in the session and makes a [`relay::Call`], a future that starts at its first poll. Polled, it
+//! takes **one** [`fleet::Fleet::snapshot`] and asks [`catalog::Catalog::tool`] for the route. No route: the name's tail
+//! may tell a server to list once more; then a stub, or `-32602`. A route: [`upstream::Upstream::begin`] reads the state
+//! once, and a ready one gives an [`upstream::Exchange`] on its shared link: the client's own bytes with three places
+//! [spliced](wire::Message::splice): our id, the server's own name of the tool, our id again as progress token. The
+//! [`transport::Reply`] gives asides, then the answer, as return values; id and token are spliced back.
+//!
+//! The call is polled inside the response body, so over HTTP there is no task and no channel per call. `front` gives it a
+//! second to answer in plain JSON; the first aside, or that second, makes the response a stream of events. A client that
+//! hangs up has not cancelled: its [`relay::Call`] goes on in a tracked task. `notifications/cancelled` reaches the call
+//! through its [`session::CallGuard`], and the server under our id. A server that has lost our session gets the call
+//! again, once, on the next link; nothing else is sent twice.
+//!
+//! **`tools/list`.** front → relay → [`catalog::Catalog::tools`], rendered when the catalog was built, with an envelope
+//! around it: no server is asked and no JSON is touched. Two exceptions wait, for `firstListWait` at most: the first
+//! list after a start, and a server's own view before the server was ever needed (`startup: false`).
+//!
+//! **Reload.** `app` watches the *folders* of the file and of all it refers to, waits for quiet, reads, compares. One task
+//! does it, so reloads cannot overlap. [`config::parse`] gives a whole new configuration or all its problems; with
+//! problems everything stays as it was. [`fleet::Fleet::apply`] takes [`config::Change::between`] the two: what is
+//! untouched keeps its link; other names, texts and times are handed to the running upstream; successors of changed
+//! servers warm up side by side until they are ready or the time is up. Then one store publishes the snapshot, the old
+//! upstreams drain, and a notice goes out. A start is the same call from a configuration without servers.
+//!
+//! **Reconnect.** The link ends → the keeper says [`State::Down`](upstream::State::Down) with the reason → waits for the
+//! pace (one attempt per `reconnectInterval`, whoever asks) → dials, shakes hands, under one deadline →
+//! [`State::Ready`](upstream::State::Ready) → lists → tells the [`upstream::News`]. The fleet wakes, waits 100 ms for
+//! more, makes the [`catalog::Part`]s anew whose listing or settings differ, stores, and sends a notice only if there was
+//! one. While a server is down its last listing stays, and its tools answer with a stub.
+//!
+//! **What nobody asked for.** The keeper listens to its link's [`transport::Inbound`]: `list_changed` makes it list
+//! again, a server's request is answered at once (`ping`; anything else was not offered), the rest is dropped. What
+//! belongs to a call comes with the call's reply and goes nowhere else. Upwards there are only subscriptions: the
+//! keeper's status is a `watch`, [`fleet::Fleet::notices`] a `broadcast`; a client's open stream in `front` picks what
+//! concerns its view. Nothing below `front` knows who listens; a reader that falls behind is told that something changed.
+//!
+//! **The end.** SIGTERM fails `/readyz`, waits `drainDelay`, takes no more connections, gives calls in flight
+//! `drainTimeout` (those whose clients hung up, too), then ends streams, links and children. Every task belongs to a
+//! tracker that is waited for.
+//!
+//! # What must stay true
+//!
+//! - `wire`, `names`, `mcp`, `config` and `catalog` know no sockets, clocks or tasks. What `config` reads besides its text
+//!   it reads through a [`config::World`]. (Checked: none of them names tokio.)
+//! - `relay`, `session`, `upstream` and `fleet` never see a type of HTTP. (Checked: none of them names hyper.)
+//! - `upstream` does not know that there are others; `session` does not know servers.
+//! - Only `fleet` writes the snapshot. Only an upstream's keeper writes its state and its listing. Only `app` reads the
+//!   configuration file.
+//! - A request looks at one snapshot. It holds names and upstreams both, so nobody sees half a reload.
+//! - No two rooms talk over a pair of channels in both directions: bounded channels in a ring deadlock. Answers are return
+//!   values; the unasked goes upwards, by subscription.
+//! - Every queue is bounded. Every task has an owner that ends it.
+//! - Payloads are never parsed into values: [`wire::Message::splice`] is the only way to change a message, so numbers of
+//!   any size, doubled keys, key order and unknown fields leave as they came.
+//! - Names are looked up, never split.
+//! - No secret reaches logs, metrics, `/status` or an error's text: types that may hold one have a `Debug` that counts.
+//! - No global state but the tracing subscriber and the rustls provider. `unsafe` is forbidden; so a child cannot be tied
+//!   to our death by the kernel: its group is ended by us, and where we are killed it finds its input closed.
+//! - No panic on what a peer sends.
+//!
+//! # Words
+//!
+//! | word | means |
+//! |---|---|
+//! | server, upstream | an MCP server behind us; our kept connection to it |
+//! | client | whoever connects to us |
+//! | message, request, notification, response, method, params, result | JSON-RPC's words |
+//! | server name, tool name, qualified name | `github`, `search`, `search_mcp_github` (the code says *exposed* for a name as clients see it) |
+//! | listing, part, catalog, snapshot | what one server says it has; that under its settings; all parts at one moment; catalog and upstreams, what one request sees |
+//! | view | a path with its own selection of servers and naming: `/mcp`, `/mcp/<server>` |
+//! | link, dial, handshake, ready, down | one live connection and its stages |
+//! | session | a client's stay under one `Mcp-Session-Id`; never a connection |
+//! | revision, era | `2025-11-25` and its like; legacy (with `initialize`) or modern (stateless, from 2026-07-28). Version is ours |
+//! | leg | a server's request to the client inside a call. Refused for now |
+//! | reload, change, apply | of the configuration |
+//! | refusal, stub | we answer in a server's place; the refusal for a tool whose server is away |
+//! | notice, aside | something for whoever listens; something that comes before a call's answer |
+//! | drain, pace | to finish what runs and take no more; how often something may be tried |
+//!
+//! `X::new` is cheap and cannot fail; `X::parse` is from text; `X::spawn` starts a task; `X::build` costs. The task behind
+//! a handle is its keeper. Units stand in the names of keys or in types.
+//!
+//! # Decisions
+//!
+//! What building settled, and why.
+//!
+//! - **A call is a future, not a task.** [`relay::Call`] and its reader are polled by the same task in turn, so its asides
+//!   go through a small bounded queue without a waker: whoever fills it is polled again when the reader has emptied it.
+//!   A child process is one stream for all calls, so there the link's reader puts messages into an inbox per call.
+//! - **The link is an enum, not a parameter.** [`transport::Link`] hides HTTP and stdio behind one door; no type above it
+//!   is generic. Tests use real servers on loopback and real children instead of a fake link.
+//! - **The listing lives in the upstream**, written by its keeper. The fleet turns it into a [`catalog::Part`] and keeps
+//!   that until listing or settings differ; building the catalog joins parts and parses nothing.
+//! - **The snapshot holds the configuration, too**: what a request needs of it comes from the same moment.
+//! - **Refusals are told in two rooms.** [`relay::Refusal`] has the JSON-RPC errors, one exhaustive match. What is
+//!   refused for HTTP's sake (path, media type, size, session) is `front`'s, which alone knows statuses.
+//! - **A session knows its view as text.** `session` and `catalog` are on one floor, and a sealed id holds text anyway.
+//! - **`mcp` and `config` use hyper's types for header names, header values and addresses**: plain values, checked once
+//!   when they are read. A second set of them would buy nothing.
+//! - **Sizes, counts and times of the whole process stand under `limits:`** in the file, as [`config::Limits`], so that a
+//!   server's own keys never look like them. They are read at the start and hold until a restart.
+//! - **The YAML parser gives events with places**, not values: only so is every problem told at once with its line. The
+//!   keys stand in one table, from which parser and schema are both made.
+//! - **What was missed is forgotten with the snapshot.** The relay remembers for ten seconds for which unknown tools it
+//!   asked a server again; a reconnect, a changed list and a reload each publish a snapshot, so none of them needs to
+//!   tell it.
 
 pub mod app;
 pub mod catalog;
