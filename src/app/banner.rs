@@ -15,14 +15,15 @@ fn text(bound: SocketAddr, admin: SocketAddr, file: Option<&Path>) -> String {
         Some(file) => format!("{} (saved changes are taken over)", file.display()),
         None => format!("built in, since there is no {}", super::load::DEFAULT),
     };
+    let program = std::env::args().next().unwrap_or_else(|| "trunkline".into());
     format!(
         r#"
 trunkline  {url}
 status     http://{admin}/status
 config     {source}
 
-Try it     trunkline tools
-           trunkline call echo_mcp_demo '{{"text": "hello"}}'
+Try it     {program} tools
+           {program} call echo_mcp_demo '{{"text": "hello"}}'
 
 Claude Code          claude mcp add --transport http trunkline {url}
 Cursor  mcp.json     {{"mcpServers": {{"trunkline": {{"url": "{url}"}}}}}}

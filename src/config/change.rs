@@ -49,6 +49,9 @@ impl Change {
         if old.admin != new.admin {
             change.needs_restart.push("admin.listen");
         }
+        if old.limits != new.limits {
+            change.needs_restart.push("limits");
+        }
         change
     }
 

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, View};
 use crate::config::{Config, Limits};
 use crate::metrics::Metrics;
 use crate::names::ServerName;
@@ -153,11 +153,14 @@ impl Fleet {
 
     fn store(&self, work: &mut Work, config: Arc<Config>) {
         let same_config = Arc::ptr_eq(&config, &self.snapshot.load().config);
-        let changed = work.refresh_parts(&config);
+        let mut changed = work.refresh_parts(&config);
         if changed.is_empty() && same_config {
             return;
         }
         let (catalog, upstreams) = work.put_together(&config);
+        if changed.is_empty() && catalog.tools(&View::All) != self.snapshot.load().catalog.tools(&View::All) {
+            changed = config.servers.keys().cloned().collect(); // the same tools in another order
+        }
         self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams }));
         if !changed.is_empty() {
             // Nobody listening is fine.

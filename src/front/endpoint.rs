@@ -102,6 +102,10 @@ impl Endpoint {
             return Err(refuse(Rejection::Media, StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, text));
         }
         let text = self.read(body).await?;
+        if text.trim_ascii_start().starts_with(b"[") {
+            let text = "batches are not taken; send each message by itself";
+            return Err(refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, Code::InvalidRequest, text));
+        }
         let message = Message::parse(text, self.fleet.limits().json_depth).map_err(|bad| malformed(&bad))?;
         if message.kind() == Kind::Request && message.method() == method::INITIALIZE {
             return self.initialize(&view, &message);

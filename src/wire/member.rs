@@ -38,7 +38,8 @@ pub(super) fn members_within<const N: usize>(
 ) -> Result<[Option<Span>; N], Malformed> {
     let mut found = [const { None }; N];
     Scan::new(text, depth).object(|raw, place| {
-        let Some(slot) = keys.iter().zip(&mut found).find_map(|(key, slot)| is_key(raw, key).then_some(slot)) else {
+        let Some(slot) = keys.iter().zip(&mut found).find_map(|(key, slot)| is_key(raw, key).then_some(slot))
+        else {
             return Ok(());
         };
         if slot.replace(place).is_some() {

@@ -137,8 +137,12 @@ impl<'t> Scan<'t> {
                         }
                         whole = false;
                     }
-                    Some(b'}') if object => (self.at, depth, objects) = (self.at + 1, depth - 1, objects >> 1),
-                    Some(b']') if !object => (self.at, depth, objects) = (self.at + 1, depth - 1, objects >> 1),
+                    Some(b'}') if object => {
+                        (self.at, depth, objects) = (self.at + 1, depth - 1, objects >> 1)
+                    }
+                    Some(b']') if !object => {
+                        (self.at, depth, objects) = (self.at + 1, depth - 1, objects >> 1)
+                    }
                     _ => return self.wrong("`,` or a closing bracket"),
                 }
             }
@@ -214,7 +218,11 @@ impl<'t> Scan<'t> {
 
     fn number(&mut self) -> Result<(), Malformed> {
         self.at += usize::from(self.peek() == Some(b'-'));
-        if self.peek() == Some(b'0') { self.at += 1 } else { self.digits()? }
+        if self.peek() == Some(b'0') {
+            self.at += 1
+        } else {
+            self.digits()?
+        }
         if self.peek() == Some(b'.') {
             self.at += 1;
             self.digits()?;
@@ -275,9 +283,42 @@ mod tests {
     /// Text that is JSON, or nearly so.
     fn nearly_json() -> impl Strategy<Value = String> {
         let piece = prop::sample::select(vec![
-            "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u00e9", "\\ud800", "\\x", "a", "key", "é", "\u{1F680}", " ",
-            "\n", "\t", "0", "-", "1", "12345678", ".", "e", "E+", "true", "false", "null", "nul", "\"a\":", "\"b\",",
-            "\u{1}", "\u{7f}", "[]", "{}", "\"\"",
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            ":",
+            "\"",
+            "\\",
+            "\\u00e9",
+            "\\ud800",
+            "\\x",
+            "a",
+            "key",
+            "é",
+            "\u{1F680}",
+            " ",
+            "\n",
+            "\t",
+            "0",
+            "-",
+            "1",
+            "12345678",
+            ".",
+            "e",
+            "E+",
+            "true",
+            "false",
+            "null",
+            "nul",
+            "\"a\":",
+            "\"b\",",
+            "\u{1}",
+            "\u{7f}",
+            "[]",
+            "{}",
+            "\"\"",
         ]);
         prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
     }
@@ -285,15 +326,20 @@ mod tests {
     fn json() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             "[ -~é]{0,40}".prop_map(|text| serde_json::Value::from(text).to_string()),
-            any::<f64>().prop_filter("JSON has finite numbers only", |n| n.is_finite()).prop_map(|n| n.to_string()),
+            any::<f64>()
+                .prop_filter("JSON has finite numbers only", |n| n.is_finite())
+                .prop_map(|n| n.to_string()),
             any::<i64>().prop_map(|n| n.to_string()),
             Just("null".to_owned()),
         ];
         leaf.prop_recursive(6, 64, 6, |inner| {
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..6).prop_map(|items| format!("[ {} ]", items.join(" ,\n"))),
+                prop::collection::vec(inner.clone(), 0..6)
+                    .prop_map(|items| format!("[ {} ]", items.join(" ,\n"))),
                 prop::collection::vec(("[a-z\\\\]{0,9}", inner), 0..6).prop_map(|members| {
-                    let text = |(key, value): &(String, String)| format!("{} : {value}", serde_json::Value::from(&**key));
+                    let text = |(key, value): &(String, String)| {
+                        format!("{} : {value}", serde_json::Value::from(&**key))
+                    };
                     format!("{{{}}}", members.iter().map(text).collect::<Vec<_>>().join(","))
                 }),
             ]
