@@ -18,6 +18,7 @@
 //! | 2 | [`session`] | One client's stay: what was agreed, its calls in flight, its outbox; the registry and the sealing of ids. |
 //! | 2 | [`transport`] | How to reach one server, over HTTP or as a child process: gives a [`Link`](transport::Link). TLS. |
 //! | 2 | `auth` | To come: who calls, what they may do, and the tokens that we present to servers. |
+//! | 1 | [`clock`] | Coarse deadlines: any number of waiting calls for the price of one timer. |
 //! | 1 | [`config`] | The file's model: text → checked [`Config`](config::Config), every problem at once; the [`Change`](config::Change) between two; the JSON Schema. |
 //! | 1 | [`mcp`] | The protocol's own facts: revisions, methods, headers, the handshake's messages. |
 //! | 1 | [`metrics`] | Every series, declared once; handles per server; guards that count out on every path. |
@@ -139,6 +140,7 @@
 
 pub mod app;
 pub mod catalog;
+pub mod clock;
 pub mod config;
 pub mod fleet;
 pub mod front;

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::banner;
 use super::load::{LoadError, Origin};
 use super::reload::Reload;
+use crate::clock::Clock;
 use crate::config::Parsed;
 use crate::fleet::Fleet;
 use crate::front::{Admin, Endpoint, Server, Workers};
@@ -80,7 +81,8 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
     let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
     let sessions = Sessions::new(&config.limits, Arc::new(Keyring::random()), metrics.clone());
     let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
-    let relay = Relay::new(fleet.clone());
+    let clock = Arc::new(Clock::default());
+    let relay = Relay::new(fleet.clone(), clock.clone());
     let workers = Workers::start()?;
     let endpoint = Arc::new(Server::new(workers.runtimes()));
     let operators = Arc::new(Server::new(Vec::new()));
@@ -94,14 +96,17 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
     let clients = Arc::new(Endpoint {
         bound,
         relay: relay.clone(),
+        clock: clock.clone(),
         sessions: sessions.clone(),
         fleet: fleet.clone(),
         metrics: metrics.clone(),
         closing: endpoint.closing.clone(),
     });
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let ended = endpoint.ended.clone();
     tasks.spawn(endpoint.clone().run(listener, clients));
     tasks.spawn(operators.clone().run(admin_listener, admin.clone()));
+    tasks.spawn(clock.run(ended.clone()));
     tasks.spawn({
         let (sessions, stop) = (sessions.clone(), stop.clone());
         async move { sessions.run(stop).await }

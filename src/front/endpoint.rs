@@ -10,7 +10,6 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::accept::{Accepts, sends_json};
@@ -20,6 +19,7 @@ use super::reply::{accepted, bare, events, json, json_with, respond, typed};
 use super::serve::Serve;
 use super::stream::{Listening, Source};
 use crate::catalog::View;
+use crate::clock::Clock;
 use crate::fleet::Fleet;
 use crate::mcp::{Revision, header::PROTOCOL_VERSION, header::SESSION_ID, method};
 use crate::metrics::{Metrics, Rejection};
@@ -38,6 +38,8 @@ pub struct Endpoint {
     pub bound: SocketAddr,
     /// Takes messages on.
     pub relay: Arc<Relay>,
+    /// Deadlines of requests.
+    pub clock: Arc<Clock>,
     /// Who is there.
     pub sessions: Arc<Sessions>,
     /// Tells of changes.
@@ -115,14 +117,14 @@ impl Endpoint {
         Ok(match self.relay.handle(&caller, message) {
             Handled::Now(answer) if accepts.json => json(answer),
             Handled::Now(answer) => events(wire::frame(&answer).into()),
-            Handled::Later(call) => respond(call, accepts, || self.metrics.stream()).await,
+            Handled::Later(call) => respond(call, accepts, &self.clock, || self.metrics.stream()).await,
             Handled::Accepted => accepted(),
         })
     }
 
     async fn read(&self, body: Incoming) -> Result<Bytes, Turned> {
         let limit = self.fleet.limits().request_body;
-        match timeout(BODY_TIME, Limited::new(body, limit).collect()).await {
+        match self.clock.within(BODY_TIME, Limited::new(body, limit).collect()).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
                 let text = format!("the message is larger than {limit} bytes, the limit");

@@ -7,10 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::accept::Accepts;
 use super::body::Body;
+use crate::clock::Clock;
 use crate::metrics::StreamGuard;
 use crate::relay::{Call, Step};
 use crate::wire;
@@ -33,6 +34,7 @@ pub struct Answering {
 pub(super) async fn respond(
     mut call: Call,
     accepts: Accepts,
+    clock: &Clock,
     stream: impl FnOnce() -> StreamGuard,
 ) -> Response<Body> {
     if !accepts.events {
@@ -42,7 +44,7 @@ pub(super) async fn respond(
             }
         };
     }
-    let first = if accepts.json { timeout(PATIENCE, call.step()).await.ok() } else { None };
+    let first = if accepts.json { clock.within(PATIENCE, call.step()).await.ok() } else { None };
     let first = match first {
         Some(Step::Answer(Some(answer))) => return json(answer),
         // Cancelled: nothing is to be answered, and the stream ends.

@@ -3,6 +3,7 @@
 //! No HTTP; no state but which unknown tools were asked for lately.
 
 mod call;
+mod forward;
 mod misses;
 mod refusal;
 mod tool;
@@ -16,6 +17,7 @@ pub use call::{Call, Step};
 pub use refusal::Refusal;
 
 use crate::catalog::View;
+use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::{Asked, Revision, initialize_result, method};
 use crate::session::{Agreed, Session};
@@ -26,6 +28,8 @@ use misses::Misses;
 #[derive(Debug)]
 pub struct Relay {
     fleet: Arc<Fleet>,
+    /// Deadlines of calls.
+    clock: Arc<Clock>,
     misses: Misses,
     /// Calls whose clients have hung up; a hang-up is not a cancellation.
     orphans: TaskTracker,
@@ -53,8 +57,8 @@ pub enum Handled {
 
 impl Relay {
     /// A relay to the servers of `fleet`.
-    pub fn new(fleet: Arc<Fleet>) -> Arc<Self> {
-        Arc::new(Self { fleet, misses: Misses::default(), orphans: TaskTracker::new() })
+    pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>) -> Arc<Self> {
+        Arc::new(Self { fleet, clock, misses: Misses::default(), orphans: TaskTracker::new() })
     }
 
     /// Whether there is such a view.

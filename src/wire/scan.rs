@@ -138,10 +138,10 @@ impl<'t> Scan<'t> {
                         whole = false;
                     }
                     Some(b'}') if object => {
-                        (self.at, depth, objects) = (self.at + 1, depth - 1, objects >> 1)
+                        (self.at, depth, objects) = (self.at + 1, depth - 1, objects >> 1);
                     }
                     Some(b']') if !object => {
-                        (self.at, depth, objects) = (self.at + 1, depth - 1, objects >> 1)
+                        (self.at, depth, objects) = (self.at + 1, depth - 1, objects >> 1);
                     }
                     _ => return self.wrong("`,` or a closing bracket"),
                 }
@@ -219,9 +219,9 @@ impl<'t> Scan<'t> {
     fn number(&mut self) -> Result<(), Malformed> {
         self.at += usize::from(self.peek() == Some(b'-'));
         if self.peek() == Some(b'0') {
-            self.at += 1
+            self.at += 1;
         } else {
-            self.digits()?
+            self.digits()?;
         }
         if self.peek() == Some(b'.') {
             self.at += 1;
