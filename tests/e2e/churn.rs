@@ -3,11 +3,11 @@
 use hyper::Method;
 
 use crate::support::{
-    Client, Fake, Inside, Reply, Script, Step, World, entries, file, process, scaled, until,
+    Client, Fake, Inside, Reply, Script, Step, World, entries, file, process, scaled, standing, until,
 };
 
 /// What a process holds.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Held {
     fds: usize,
     children: usize,
@@ -38,16 +38,9 @@ async fn sessions_leave_nothing_behind() {
     let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
     let url = world.url("/mcp");
     sessions(&url, times).await;
-    let settled = async || {
-        until("connections are closed", async || {
-            (world.metric("trunkline_streams").await < 0.5).then_some(())
-        })
-        .await
-    };
-    settled().await;
-    let (before, first) = (held(&world), process::rss(world.pid()));
+    let before = standing("what it holds", || held(&world)).await;
+    let first = process::rss(world.pid());
     sessions(&url, times).await;
-    settled().await;
     until("what it held is given back", async || (held(&world) == before).then_some(())).await;
     let second = process::rss(world.pid());
     assert!(world.metric("trunkline_sessions").await < 0.5);
@@ -63,7 +56,8 @@ async fn restarts_of_a_child_leave_nothing_behind() {
     let world = World::start(&file(limits, &entries(&[("up", up.entry())]))).await.ready().await;
     let client = Client::open(&world, "/mcp").await;
     restarts(&client, &up, times).await;
-    let (before, first) = (held(&world), process::rss(world.pid()));
+    let before = standing("what it holds", || held(&world)).await;
+    let first = process::rss(world.pid());
     restarts(&client, &up, times).await;
     until("what it held is given back", async || (held(&world) == before).then_some(())).await;
     let second = process::rss(world.pid());
@@ -87,7 +81,7 @@ async fn tasks_end_with_what_they_were_for() {
     };
     work(20).await;
     // Connections in the pools come and go; the least number seen is what stays.
-    let before = settled_tasks(&inside).await;
+    let before = standing("the number of tasks", || inside.tasks()).await;
     work(scaled(200, 2_000)).await;
     let after = until("tasks end", async || Some(inside.tasks()).filter(|now| *now <= before)).await;
     eprintln!(
@@ -95,18 +89,6 @@ async fn tasks_end_with_what_they_were_for() {
         scaled(200, 2_000),
         scaled(21, 201)
     );
-}
-
-/// The number of tasks once it stands still.
-async fn settled_tasks(inside: &Inside) -> usize {
-    let (mut last, mut still) = (inside.tasks(), 0);
-    until("the number of tasks stands still", async || {
-        let now = inside.tasks();
-        still = if now == last { still + 1 } else { 0 };
-        last = now;
-        (still >= 30).then_some(now)
-    })
-    .await
 }
 
 /// A child that dies at every call.

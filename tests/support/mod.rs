@@ -45,6 +45,18 @@ pub(crate) async fn within<T>(limit: Duration, what: &str, mut look: impl AsyncF
     timeout(limit, looking).await.unwrap_or_else(|_| panic!("not within {limit:?}: {what}"))
 }
 
+/// What `look` finds once it has found the same for a while: connections close a moment after they were let go.
+pub(crate) async fn standing<T: PartialEq + Copy>(what: &str, mut look: impl FnMut() -> T) -> T {
+    let (mut last, mut same) = (look(), 0);
+    until(&format!("{what} stands still"), async || {
+        let now = look();
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+        (same >= 30).then_some(now)
+    })
+    .await
+}
+
 /// `short`, or `long` where all was asked for.
 pub(crate) fn scaled(short: usize, long: usize) -> usize {
     if std::env::var_os("TRUNKLINE_LONG").is_some() { long } else { short }
