@@ -67,11 +67,7 @@ async fn ids_come_back_as_they_were_sent() {
             r#""method":"unknown""#,
         ] {
             let answer = client.ask(&format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}}}"#)).await;
-            assert!(
-                answer.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"#)),
-                "{rest}: {:.200}",
-                answer
-            );
+            assert!(answer.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"#)), "{rest}: {answer:.200}");
         }
     }
     for id in ["true", "1.5", "1e400", "[1]", "{\"a\":1}"] {

@@ -11,10 +11,12 @@ use crate::support::{
 struct Held {
     fds: usize,
     children: usize,
+    threads: usize,
 }
 
 fn held(world: &World) -> Held {
-    Held { fds: process::fds(world.pid()), children: process::children(world.pid()).len() }
+    let pid = world.pid();
+    Held { fds: process::fds(pid), children: process::children(pid).len(), threads: process::threads(pid) }
 }
 
 /// Opens a session, uses it and ends it, `times` times.

@@ -12,7 +12,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn forty_dead_servers_cost_little() {
-    let window = Duration::from_secs(scaled(5, 60) as u64);
+    let window = Duration::from_secs(scaled(5, 60).try_into().unwrap());
     let (refused, mut servers): (Vec<_>, Vec<_>) = (0..20).map(|_| refused_port()).unzip();
     servers.extend((0..8).map(|n| format!(r#"{{"command": "no-such-program-{n}"}}"#)));
     servers
@@ -69,7 +69,7 @@ async fn forty_dead_servers_cost_little() {
         assert!(tried <= most, "s{n} was tried {tried} times in {window:?}");
         all += tried;
     }
-    let per_minute = grown.len() as f64 * 60.0 / window.as_secs_f64();
+    let per_minute = f64::from(u32::try_from(grown.len()).unwrap()) * 60.0 / window.as_secs_f64();
     eprintln!(
         "tools/list: median {middle:?}, slowest {slowest:?}; {all} attempts of 40 servers under {calls} calls in \
          {window:?} (interval {INTERVAL:?}); {} log lines, {per_minute} a minute",

@@ -87,9 +87,9 @@ async fn no_call_on_an_unchanged_server_fails_under_reloads_and_changed_ones_swi
         let began = Instant::now();
         // The first half as Kubernetes does it, the second as editors do.
         if n < reloads / 2 {
-            world.mount.swap(&text)
+            world.mount.swap(&text);
         } else {
-            world.mount.save(&text)
+            world.mount.save(&text);
         }
         if valid {
             taken += 1.0;
@@ -167,9 +167,12 @@ async fn a_removed_server_finishes_its_calls_and_its_names_are_unknown() {
     let gone = Fake::http(Script {
         tools: vec![tool("who"), tool("slow")],
         sessions: true,
-        call: Arc::new(move |seen| match seen.text.contains("slow") {
-            true => Reply::Steps(vec![Step::Wait(waiting.clone()), answer("at last")]),
-            false => Reply::Result(text("here")),
+        call: Arc::new(move |seen| {
+            if seen.text.contains("slow") {
+                Reply::Steps(vec![Step::Wait(waiting.clone()), answer("at last")])
+            } else {
+                Reply::Result(text("here"))
+            }
         }),
         ..Script::default()
     });

@@ -154,9 +154,12 @@ async fn a_tool_that_is_not_listed_yet_is_looked_for_once() {
 
 #[tokio::test]
 async fn a_stream_cut_in_the_middle_costs_its_own_call_only() {
-    let up = Fake::http(Script::answering(|seen| match seen.text.contains("cut") {
-        true => Reply::Steps(vec![progress(), Step::Cut]),
-        false => Reply::Result(text("here")),
+    let up = Fake::http(Script::answering(|seen| {
+        if seen.text.contains("cut") {
+            Reply::Steps(vec![progress(), Step::Cut])
+        } else {
+            Reply::Result(text("here"))
+        }
     }));
     let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
     let client = Client::open(&world, "/mcp").await;

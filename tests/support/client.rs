@@ -149,12 +149,11 @@ impl Client {
 impl Events {
     pub(crate) async fn of(response: Response<Incoming>) -> Self {
         let kind = response.headers().get("content-type").cloned();
-        if response.status() != 200 || kind.is_none_or(|kind| kind != "text/event-stream") {
-            panic!(
-                "no stream but {} {:?}",
-                response.status(),
-                response.into_body().collect().await.unwrap().to_bytes()
-            );
+        let is_stream = response.status() == 200 && kind.is_some_and(|kind| kind == "text/event-stream");
+        if !is_stream {
+            let status = response.status();
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            panic!("no stream but {status} {body:?}");
         }
         Self { body: response.into_body(), buffer: Vec::new() }
     }

@@ -128,7 +128,7 @@ pub(crate) fn program() -> Command {
 async fn read(from: impl AsyncRead + Unpin, to: watch::Sender<Vec<Value>>) {
     let mut lines = BufReader::new(from).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        let line = serde_json::from_str(&line).unwrap_or_else(|_| Value::String(line));
+        let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
         to.send_modify(|lines| lines.push(line));
     }
 }
