@@ -31,6 +31,9 @@ struct ServerStatus {
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_try_in_seconds: Option<f64>,
+    /// Where trying again alone does not help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what_to_do: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,6 +47,8 @@ struct ServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     updated_at: Option<u64>,
 }
+
+const CREDENTIALS: &str = "set or renew its credentials (`headers`) in the configuration; the file is read when saved";
 
 /// The status as JSON.
 pub(super) fn render(snapshot: &Snapshot, problems: &[String]) -> String {
@@ -68,6 +73,7 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
         for_seconds: None,
         reason: None,
         next_try_in_seconds: None,
+        what_to_do: None,
         revision: None,
         server: None,
         tools: part.map_or(0, |part| part.len()),
@@ -86,6 +92,7 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
         State::Down(why) => {
             status.for_seconds = Some(seconds(now - why.since));
             status.reason = Some(why.what.clone());
+            status.what_to_do = why.unauthorized.then_some(CREDENTIALS);
             status.next_try_in_seconds = Some(seconds(why.next.saturating_duration_since(now)));
         }
         State::Idle | State::Connecting { .. } | State::Stopped => {}

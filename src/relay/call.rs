@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use tokio_util::task::TaskTracker;
@@ -12,11 +12,13 @@ use tokio_util::task::TaskTracker;
 /// A request under way. Dropped before its end, it runs on by itself: a client that hangs up has not cancelled
 /// (specification, `basic/transports`).
 pub struct Call {
-    answer: Option<Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>>,
+    answer: Option<Running>,
     asides: Arc<Asides>,
     orphans: TaskTracker,
     last: Option<Step>,
 }
+
+type Running = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
 
 /// The next thing that a call has for its client.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,6 +54,14 @@ impl Asides {
 
     fn pop(&self) -> Option<Bytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// Forgets what nobody will read; whether there was anything.
+    fn clear(&self) -> bool {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = !queue.is_empty();
+        queue.clear();
+        found
     }
 }
 
@@ -90,28 +100,32 @@ impl Call {
             None => Poll::Pending,
         }
     }
-
-    fn poll_to_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while let Step::Aside(_) = ready!(self.poll_step(cx)) {}
-        Poll::Ready(())
-    }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let Some(answer) = self.answer.take() else { return };
-        let mut orphan = Self {
-            answer: Some(answer),
-            asides: self.asides.clone(),
-            orphans: self.orphans.clone(),
-            last: self.last.take(),
-        };
+        let Some(running) = self.answer.take() else { return };
+        // Without a runtime there is nothing left that could answer.
         if tokio::runtime::Handle::try_current().is_ok() {
-            self.orphans.spawn(async move { std::future::poll_fn(|cx| orphan.poll_to_end(cx)).await });
-        } else {
-            orphan.answer = None; // the runtime is gone, and with it everything that could answer
+            self.orphans.spawn(run_on(running, self.asides.clone()));
         }
     }
+}
+
+/// Polls a call to its end for nobody. Holds no [`Call`]: a runtime that ends drops at once what is spawned on it, and a
+/// `Call` would then spawn itself again, and so on for ever.
+async fn run_on(mut running: Running, asides: Arc<Asides>) {
+    std::future::poll_fn(|cx| {
+        loop {
+            if running.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            if !asides.clear() {
+                return Poll::Pending; // it waits for something else than room
+            }
+        }
+    })
+    .await;
 }
 
 impl fmt::Debug for Call {
@@ -137,6 +151,21 @@ mod tests {
             assert_eq!(call.step().await, Step::Aside(n.to_string().into()));
         }
         assert_eq!(call.step().await, Step::Answer(Some("end".into())));
+    }
+
+    #[test]
+    fn a_call_that_is_dropped_with_its_runtime_ends() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let tasks = TaskTracker::new();
+        let (tell, told) = std::sync::mpsc::channel();
+        let mut call = Call::start(&tasks, |_| async move {
+            tell.send(()).unwrap();
+            std::future::pending().await
+        });
+        runtime.spawn(async move { call.step().await });
+        told.recv().unwrap();
+        drop(runtime);
+        assert!(tasks.is_empty());
     }
 
     #[tokio::test]

@@ -281,9 +281,15 @@ impl Keeper {
         ready.link.close().await;
     }
 
-    /// Closes a lost link in the background; the next attempt need not wait for it.
+    /// Closes a lost link in the background; the next attempt need not wait for it. Calls in flight may finish: where a
+    /// session is gone, each of them hears so itself and is sent again.
     fn release(&self, ready: Arc<Ready>) {
-        self.upstream.tasks.spawn(async move { ready.link.close().await });
+        let limit = self.limits.drain_timeout;
+        self.upstream.tasks.spawn(async move {
+            ready.calls.close();
+            drop(timeout(limit, ready.calls.wait()).await);
+            ready.link.close().await;
+        });
     }
 
     fn publish(&self, state: State) {

@@ -59,7 +59,9 @@ impl Stdio {
     ) -> Result<Self, Failure> {
         let child = spawn::spawn(stdio)?;
         let group = Group::new(child.id());
+        let orders = Orders::default();
         let common = Arc::new(Common {
+            settled: orders.settled.clone(),
             name: name.clone(),
             table: Arc::new(Table::new()),
             sizes,
@@ -67,7 +69,7 @@ impl Stdio {
             tail: Mutex::new(VecDeque::new()),
         });
         let (queue, lines) = mpsc::channel(QUEUE);
-        let (orders, tasks) = (Orders::default(), TaskTracker::new());
+        let tasks = TaskTracker::new();
         let keeper = Keeper {
             child,
             group,

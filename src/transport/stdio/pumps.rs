@@ -30,6 +30,9 @@ pub(super) struct Common {
     pub(super) table: Arc<Table>,
     pub(super) sizes: Sizes,
     pub(super) secrets: Secrets,
+    /// The handshake is done. What a child says before that is only kept to explain its end: one that dies at every
+    /// start would say it again each time.
+    pub(super) settled: CancellationToken,
     /// What the child said last on standard error.
     pub(super) tail: Mutex<VecDeque<String>>,
 }
@@ -79,8 +82,11 @@ pub(super) async fn read(from: impl AsyncRead + Unpin, common: Arc<Common>) -> R
         let routed = batch::each(line.clone(), common.sizes.depth, |message| common.table.route(message));
         if let Err(why) = routed {
             common.table.tally.skipped.add(1);
-            if let Some(more) = allowance.take(1) {
-                let text = common.secrets.plain(&line, SHORT);
+            let text = common.secrets.plain(&line, SHORT);
+            if !common.settled.is_cancelled() {
+                tracing::debug!(server = %common.name, %why, "a line of its output is no message: {text}");
+                common.keep(text);
+            } else if let Some(more) = allowance.take(1) {
                 tracing::warn!(server = %common.name, %why, more, "a line of its output is no message: {text}");
             }
         }
@@ -101,7 +107,11 @@ pub(super) async fn log(from: impl AsyncRead + Unpin, common: Arc<Common>) -> Re
                 tracing::warn!(server = %common.name, "{hushed} bytes of its standard error were not logged");
             }
             let text = common.secrets.plain(&line, STDERR_LINE);
-            tracing::info!(target: "trunkline::stderr", server = %common.name, "{text}");
+            if common.settled.is_cancelled() {
+                tracing::info!(target: "trunkline::stderr", server = %common.name, "{text}");
+            } else {
+                tracing::debug!(target: "trunkline::stderr", server = %common.name, "{text}");
+            }
             common.keep(text);
         } else {
             common.table.tally.hushed.add(line.len() as u64);

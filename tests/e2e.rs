@@ -1,0 +1,22 @@
+//! The real program against fake servers and clients of raw bytes. One binary for all of it: linking takes longer than
+//! running.
+//!
+//! `TRUNKLINE_LONG=1` runs the counts of issue 2 in full.
+
+#[cfg(test)]
+#[path = "support/mod.rs"]
+mod support;
+
+#[cfg(test)]
+mod e2e {
+    mod bytes;
+    mod cancellation;
+    mod churn;
+    mod dead;
+    mod exit;
+    mod killed;
+    mod outage;
+    mod protocol;
+    mod reload;
+    mod upstream;
+}

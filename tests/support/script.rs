@@ -1,0 +1,116 @@
+//! What a fake server says.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Seen;
+
+/// What a fake server says. Tests change it while it runs.
+#[derive(Clone)]
+pub(crate) struct Script {
+    /// Its tools, raw.
+    pub(crate) tools: Vec<String>,
+    /// The result of `tools/list` for a cursor, in place of `tools`.
+    pub(crate) list: Option<Arc<dyn Fn(Option<String>) -> String + Send + Sync>>,
+    /// The answer to `tools/call`.
+    pub(crate) call: Arc<dyn Fn(&Seen) -> Reply + Send + Sync>,
+    /// Over HTTP: gives out session ids and wants them back.
+    pub(crate) sessions: bool,
+    /// Tells when its tools change; over HTTP it offers a stream for that.
+    pub(crate) tells: bool,
+    /// What every message gets, in place of all else.
+    pub(crate) refusal: Option<Reply>,
+}
+
+/// What a fake server answers to one request.
+#[derive(Clone)]
+pub(crate) enum Reply {
+    /// This result.
+    Result(String),
+    /// This text; `$ID` stands for the request's id.
+    Text(String),
+    /// Over HTTP a stream of events, to a child's reader lines.
+    Steps(Vec<Step>),
+    /// Over HTTP another status, with headers.
+    Status(u16, Vec<(&'static str, String)>),
+    /// Nothing, ever.
+    Stall,
+}
+
+/// One step of a longer answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Sends a text; `$ID` stands for the request's id.
+    Send(String),
+    /// Waits until the test lets it go on.
+    Wait(CancellationToken),
+    /// Waits for so long.
+    Rest(Duration),
+    /// Breaks the connection, or ends the child.
+    Cut,
+}
+
+impl Default for Script {
+    /// One tool, `who`, which answers `here`.
+    fn default() -> Self {
+        Self {
+            tools: vec![tool("who")],
+            list: None,
+            call: Arc::new(|_| Reply::Result(text("here"))),
+            sessions: false,
+            tells: false,
+            refusal: None,
+        }
+    }
+}
+
+impl Script {
+    /// A script with this answer to `tools/call`.
+    pub(crate) fn answering(call: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+        Self { call: Arc::new(call), ..Self::default() }
+    }
+
+    pub(super) fn listing(&self, cursor: Option<String>) -> String {
+        match &self.list {
+            Some(list) => list(cursor),
+            None => format!(r#"{{"tools":[{}]}}"#, self.tools.join(",")),
+        }
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script").field("tools", &self.tools).finish_non_exhaustive()
+    }
+}
+
+/// A tool's result of one text.
+pub(crate) fn text(said: &str) -> String {
+    format!(r#"{{"content":[{{"type":"text","text":"{said}"}}]}}"#)
+}
+
+/// A tool as listed.
+pub(crate) fn tool(name: &str) -> String {
+    format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#)
+}
+
+/// Progress of the call, as one more step.
+pub(crate) fn progress() -> Step {
+    Step::Send(PROGRESS.into())
+}
+
+pub(crate) const PROGRESS: &str = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1,"progressToken":$ID,"total":2.50}}"#;
+
+/// The answer to the call, as its last step.
+pub(crate) fn answer(said: &str) -> Step {
+    Step::Send(format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":{}}}"#, text(said)))
+}
+
+/// The code of a JSON-RPC error in `answer`.
+pub(crate) fn error(answer: &str) -> Option<i64> {
+    let answer: serde_json::Value = serde_json::from_str(answer).unwrap();
+    answer["error"]["code"].as_i64()
+}
