@@ -48,7 +48,8 @@ struct ServerStatus {
     updated_at: Option<u64>,
 }
 
-const CREDENTIALS: &str = "set or renew its credentials (`headers`) in the configuration; the file is read when saved";
+const CREDENTIALS: &str =
+    "set or renew its credentials (`headers`) in the configuration; the file is read when saved";
 
 /// The status as JSON.
 pub(super) fn render(snapshot: &Snapshot, problems: &[String]) -> String {

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use trunkline::clock::Clock;
 use trunkline::config::{self, Machine, Source};
 use trunkline::fleet::Fleet;
 use trunkline::front::{Endpoint, Server};
@@ -34,10 +36,13 @@ impl Inside {
             let metrics = Metrics::new("test");
             let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
             fleet.first_round().await;
-            let server = Arc::new(Server::default());
+            let server = Arc::new(Server::new(Vec::new()));
+            let clock = Arc::new(Clock::default());
+            started.spawn(clock.clone().run(CancellationToken::new()));
             let endpoint = Arc::new(Endpoint {
                 bound,
-                relay: Relay::new(fleet.clone()),
+                clock: clock.clone(),
+                relay: Relay::new(fleet.clone(), clock.clone()),
                 sessions: Sessions::new(&config.limits, Arc::new(Keyring::random()), metrics.clone()),
                 fleet,
                 metrics,
