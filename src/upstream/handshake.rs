@@ -51,10 +51,13 @@ pub(super) async fn connect(dialer: &Dialer, server: &Server, generation: u64) -
 async fn shake_hands(link: &Link, server: &Server) -> Result<Hello, Failure> {
     let revision = match &server.protocol {
         Protocol::Auto | Protocol::Legacy => Revision::LATEST,
-        Protocol::Revision(name) => Revision::of(name)
-            .ok_or_else(|| Failure::Unsupported(format!("revision {name} is not supported yet; use `protocol: auto`")))?,
+        Protocol::Revision(name) => Revision::of(name).ok_or_else(|| {
+            Failure::Unsupported(format!("revision {name} is not supported yet; use `protocol: auto`"))
+        })?,
         Protocol::Modern => {
-            return Err(Failure::Unsupported("`protocol: modern` is not supported yet; use `protocol: auto`".into()));
+            return Err(Failure::Unsupported(
+                "`protocol: modern` is not supported yet; use `protocol: auto`".into(),
+            ));
         }
     };
     let answer = match ask(link, 1, method::INITIALIZE, &initialize_params(revision)).await {

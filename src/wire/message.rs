@@ -232,7 +232,10 @@ mod tests {
 
     #[test]
     fn params_of_nothing_are_none() {
-        assert_eq!(parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#).unwrap().params(), None);
+        assert_eq!(
+            parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#).unwrap().params(),
+            None
+        );
     }
 
     #[test]
