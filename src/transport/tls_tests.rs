@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
 use hyper::{Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -132,6 +132,56 @@ async fn http2_where_the_server_wants_it() {
     let ca = Tls { ca: Some(authority.write(folder.path())), ..Tls::default() };
     let (answer, version) = told(&acceptor(&authority, "127.0.0.1", None, b"h2"), ca).await;
     assert_eq!((answer.unwrap().number(), version), (Some(1), Some(Version::HTTP_2)));
+}
+
+#[tokio::test]
+async fn calls_share_one_http2_connection_and_end_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let acceptor = acceptor(&authority, "127.0.0.1", None, b"h2");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let Reach::Http(mut config) = http(&format!("https://{}/mcp", listener.local_addr().unwrap())) else {
+        panic!()
+    };
+    config.tls = Tls { ca: Some(authority.write(folder.path())), ..Tls::default() };
+    let link = link(Reach::Http(config)).await.unwrap();
+    let stalled = Arc::new(tokio::sync::Notify::new());
+    let stall = Arc::clone(&stalled);
+    let answer = service_fn(move |request: Request<hyper::body::Incoming>| {
+        let stall = Arc::clone(&stall);
+        async move {
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            let Some(id) = (1..=3).find(|id| body == call(*id)) else {
+                stall.notify_one();
+                return std::future::pending().await;
+            };
+            let json = Response::builder().header("content-type", "application/json");
+            Ok::<_, Infallible>(json.body(Full::<Bytes>::from(result(id))).unwrap())
+        }
+    });
+    let serving = async {
+        let stream = acceptor.accept(listener.accept().await.unwrap().0).await.unwrap();
+        let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        drop(server.serve_connection(TokioIo::new(stream), answer).await);
+        tokio::select! {
+            biased;
+            _ = listener.accept() => panic!("another connection"),
+            () = tokio::task::yield_now() => {}
+        }
+    };
+    let asking = async {
+        let ask = async |id| all(link.request(id, call(id)).await.unwrap()).await.1;
+        assert_eq!(ask(1).await.unwrap().number(), Some(1));
+        let (two, three) = tokio::join!(ask(2), ask(3));
+        assert_eq!((two.unwrap().number(), three.unwrap().number()), (Some(2), Some(3)));
+        let closing = async {
+            stalled.notified().await;
+            link.close().await;
+        };
+        let (told, ()) = tokio::join!(ask(4), closing);
+        assert_eq!(told.unwrap_err(), Failure::Cut("we closed the connection".into()));
+    };
+    tokio::join!(serving, asking);
 }
 
 #[tokio::test]

@@ -1,20 +1,78 @@
 //! Reading bodies: whole, or event by event. All of it is cancel-safe.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body as _, Incoming};
 
+use super::lease::Lease;
+use super::pool::Pool;
 use crate::transport::text::{Secrets, reason};
 use crate::transport::{Failure, Sizes, batch};
 use crate::wire::{Message, SseDecoder};
 
+/// The body of a response, and the connection that it comes through: free for others once it is read to its end, and
+/// closed if it is dropped before.
+#[derive(Debug)]
+pub(super) struct Body {
+    incoming: Incoming,
+    lease: Option<Lease>,
+}
+
+impl Body {
+    pub(super) fn new(incoming: Incoming, lease: Lease) -> Self {
+        Self { incoming, lease: Some(lease) }
+    }
+
+    /// Whether nothing is left, as far as is known without reading; the connection is free then.
+    pub(super) fn is_over(&mut self, pool: &Arc<Pool>) -> bool {
+        let over = self.incoming.is_end_stream();
+        if over {
+            self.free(pool);
+        }
+        over
+    }
+
+    /// Whether the end is there already. Swallows what is there instead.
+    pub(super) fn ends_now(&mut self, pool: &Arc<Pool>) -> bool {
+        let next = Pin::new(&mut self.incoming).poll_frame(&mut Context::from_waker(Waker::noop()));
+        let ends = matches!(next, Poll::Ready(None));
+        if ends {
+            self.free(pool);
+        }
+        ends
+    }
+
+    /// The next bytes; `None` at the end.
+    async fn chunk(&mut self, pool: &Arc<Pool>) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let Some(frame) = self.incoming.frame().await else {
+                self.free(pool);
+                return Ok(None);
+            };
+            let frame = frame.map_err(|error| Failure::Cut(reason(&error)))?;
+            if let Ok(data) = frame.into_data() {
+                return Ok(Some(data));
+            }
+        }
+    }
+
+    fn free(&mut self, pool: &Arc<Pool>) {
+        if let Some(lease) = self.lease.take() {
+            pool.put(lease);
+        }
+    }
+}
+
 /// A body that is collected up to a limit.
 #[derive(Debug)]
 pub(super) struct Whole {
-    body: Incoming,
+    body: Body,
     /// Most bodies are one chunk, which is taken as it is.
     first: Bytes,
     more: BytesMut,
@@ -22,17 +80,17 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    pub(super) fn new(body: Incoming, limit: usize) -> Self {
+    pub(super) fn new(body: Body, limit: usize) -> Self {
         Self { body, first: Bytes::new(), more: BytesMut::new(), limit }
     }
 
     /// The whole body.
-    pub(super) async fn read(&mut self) -> Result<Bytes, Failure> {
-        let announced = self.body.size_hint().lower();
+    pub(super) async fn read(&mut self, pool: &Arc<Pool>) -> Result<Bytes, Failure> {
+        let announced = self.body.incoming.size_hint().lower();
         if announced > self.limit as u64 {
             return Err(Failure::TooLarge(self.limit));
         }
-        while let Some(chunk) = chunk(&mut self.body).await? {
+        while let Some(chunk) = self.body.chunk(pool).await? {
             if self.first.len() + self.more.len() + chunk.len() > self.limit {
                 return Err(Failure::TooLarge(self.limit));
             }
@@ -54,20 +112,24 @@ impl Whole {
 /// A stream of events, each a message.
 #[derive(Debug)]
 pub(super) struct Events {
-    body: Incoming,
+    body: Body,
     decoder: SseDecoder,
     ready: VecDeque<Message>,
     depth: usize,
 }
 
 impl Events {
-    pub(super) fn new(body: Incoming, sizes: Sizes) -> Self {
+    pub(super) fn new(body: Body, sizes: Sizes) -> Self {
         let decoder = SseDecoder::new(sizes.message);
         Self { body, decoder, ready: VecDeque::new(), depth: sizes.depth }
     }
 
     /// The next message; `None` where the stream ended as it should.
-    pub(super) async fn next(&mut self, secrets: &Secrets) -> Result<Option<Message>, Failure> {
+    pub(super) async fn next(
+        &mut self,
+        pool: &Arc<Pool>,
+        secrets: &Secrets,
+    ) -> Result<Option<Message>, Failure> {
         loop {
             if let Some(message) = self.ready.pop_front() {
                 return Ok(Some(message));
@@ -79,7 +141,7 @@ impl Events {
                         .map_err(|why| batch::garbage(&event.data, &why, secrets))?;
                 }
                 Some(_) => {} // kinds we do not know are to be ignored
-                None => match chunk(&mut self.body).await? {
+                None => match self.body.chunk(pool).await? {
                     Some(chunk) => self.decoder.push(&chunk),
                     None => return Ok(None),
                 },
@@ -97,29 +159,19 @@ impl Events {
         self.decoder.retry_ms().map(Duration::from_millis)
     }
 
-    pub(super) fn into_body(self) -> Incoming {
+    pub(super) fn into_body(self) -> Body {
         self.body
     }
 }
 
-async fn chunk(body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
-    loop {
-        let Some(frame) = body.frame().await else { return Ok(None) };
-        let frame = frame.map_err(|error| Failure::Cut(reason(&error)))?;
-        if let Ok(data) = frame.into_data() {
-            return Ok(Some(data));
-        }
-    }
-}
-
 /// Reads what is left of a body that nobody wants, so that its connection can be used again.
-pub(super) async fn drain(mut body: Incoming) {
+pub(super) async fn drain(mut body: Body, pool: Arc<Pool>) {
     /// More than this is dearer than another connection.
     const MOST: usize = 64 << 10;
     const LONGEST: Duration = Duration::from_secs(1);
     let read = async {
         let mut left = MOST;
-        while let Ok(Some(chunk)) = chunk(&mut body).await {
+        while let Ok(Some(chunk)) = body.chunk(&pool).await {
             left = left.saturating_sub(chunk.len());
             if left == 0 {
                 return;

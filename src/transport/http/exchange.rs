@@ -1,23 +1,20 @@
 //! One call over HTTP, from its POST to its answer.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::Response;
-use hyper::body::{Body, Incoming};
 use hyper::header::HeaderValue;
-use hyper_util::client::legacy::ResponseFuture;
 use tokio::time::Sleep;
 
-use super::body::{Events, Whole};
-use super::head::{Head, session_id};
+use super::asking::Asking;
+use super::body::{Body, Events, Whole};
+use super::head::{Head, What};
 use super::judge::Verdict;
-use super::{ERROR_BODY, Http, unsent};
+use super::{CLOSED, ERROR_BODY, Http};
 use crate::transport::{Failure, batch};
 use crate::wire::{Kind, Message};
 
@@ -29,11 +26,10 @@ const RETRY_BOUNDS: (Duration, Duration) = (Duration::from_millis(100), Duration
 const RESUMES: u8 = 3;
 
 /// One call over HTTP.
-#[derive(Debug)]
 pub(in crate::transport) struct Exchange {
     http: Arc<Http>,
     id: u64,
-    text: Bytes,
+    what: What,
     /// What the last request was made from.
     head: Arc<Head>,
     hops: u8,
@@ -41,45 +37,41 @@ pub(in crate::transport) struct Exchange {
     offered: Option<HeaderValue>,
     /// Where the stream got to, and how often it was asked for again since.
     reached: (Option<String>, u8),
-    asides: VecDeque<Message>,
-    answer: Option<Message>,
     stage: Stage,
 }
 
-#[derive(Debug)]
 enum Stage {
     /// The response's head is awaited.
-    Waiting(ResponseFuture),
+    Waiting(Asking),
     /// A single text; with the status where that is an error.
     Reading(Whole, Option<u16>),
     Streaming(Box<Events>),
+    /// Several messages came in one text; the answer, if they hold it, is the last.
+    Several(VecDeque<Message>),
     /// The server ended the stream to be asked for the rest later (revision 2025-11-25), or it broke.
     Pausing(Pin<Box<Sleep>>),
+    Answered,
     Over(Failure),
+}
+
+/// What a message is for a call.
+enum Role {
+    Aside,
+    Answer,
+    /// An answer to another call.
+    Stray,
 }
 
 impl Exchange {
     pub(super) fn new(http: Arc<Http>, id: u64, text: Bytes) -> Self {
         let head = http.head.load_full();
-        let stage = Stage::Waiting(http.client.request(head.post(text.clone())));
-        Self {
-            http,
-            id,
-            text,
-            head,
-            hops: 0,
-            offered: None,
-            reached: (None, 0),
-            asides: VecDeque::new(),
-            answer: None,
-            stage,
-        }
+        let stage = Stage::Waiting(Asking::default());
+        Self { http, id, what: What::Post(text), head, hops: 0, offered: None, reached: (None, 0), stage }
     }
 
     /// The next message; the answer is the last. Cancel-safe: whatever was begun stands in `stage`.
     pub(in crate::transport) async fn next(&mut self) -> Result<Message, Failure> {
-        let http = Arc::clone(&self.http);
-        let found = http.until_cut(self.advance()).await;
+        let found = self.advance().await.map_err(|failure| self.http.told(failure));
         if let Err(failure) = &found {
             self.stage = Stage::Over(failure.clone());
         }
@@ -88,42 +80,53 @@ impl Exchange {
 
     async fn advance(&mut self) -> Result<Message, Failure> {
         loop {
-            if let Some(aside) = self.asides.pop_front() {
-                return Ok(aside);
-            }
-            if let Some(answer) = self.answer.take() {
-                self.finish(&answer).await;
-                return Ok(answer);
-            }
             match &mut self.stage {
-                Stage::Waiting(response) => {
-                    let response = response.await;
-                    self.open(response.map_err(|error| unsent(&error))?)?;
+                Stage::Waiting(asking) => {
+                    let response = asking.response(&self.http, &self.head, &self.what).await?;
+                    self.open(response)?;
                 }
                 Stage::Reading(body, status) => {
-                    let (status, read) = (*status, body.read().await);
-                    self.stage = Stage::Over(Failure::Garbage("no answer in the body".into()));
-                    self.read(status, read)?;
+                    let (status, read) = (*status, body.read(&self.http.pool).await);
+                    if let Some(message) = self.read(status, read)? {
+                        return Ok(message);
+                    }
                 }
-                Stage::Streaming(events) => match events.next(&self.http.secrets).await {
-                    Ok(Some(message)) => self.sort(message),
+                Stage::Streaming(events) => match events.next(&self.http.pool, &self.http.secrets).await {
+                    Ok(Some(message)) => match self.role(&message) {
+                        Role::Aside => return Ok(message),
+                        Role::Stray => self.http.tally.stray.add(1),
+                        Role::Answer => return Ok(self.finish(message)),
+                    },
                     Ok(None) => self.pause(Failure::Cut("the stream ended without an answer".into()))?,
                     Err(failure @ Failure::Cut(_)) => self.pause(failure)?,
                     Err(failure) => return Err(failure),
                 },
-                Stage::Pausing(sleep) => {
-                    sleep.await;
-                    self.head = self.http.head.load_full();
-                    let request = self.head.get(self.reached.0.as_deref());
-                    self.stage = Stage::Waiting(self.http.client.request(request));
+                Stage::Several(messages) => {
+                    let none = || Failure::Garbage("no answer in the body".into());
+                    let message = messages.pop_front().ok_or_else(none)?;
+                    return match self.role(&message) {
+                        Role::Aside => Ok(message),
+                        Role::Answer | Role::Stray => Ok(self.finish(message)),
+                    };
                 }
+                Stage::Pausing(sleep) => {
+                    tokio::select! {
+                        biased;
+                        () = self.http.cut.wait() => return Err(Failure::Cut(CLOSED.into())),
+                        () = sleep => {}
+                    }
+                    self.head = self.http.head.load_full();
+                    self.what = What::Get(self.reached.0.clone());
+                    self.stage = Stage::Waiting(Asking::default());
+                }
+                Stage::Answered => return Err(Failure::Cut("it has answered already".into())),
                 Stage::Over(failure) => return Err(failure.clone()),
             }
         }
     }
 
     /// The response's head is there.
-    fn open(&mut self, response: Response<Incoming>) -> Result<(), Failure> {
+    fn open(&mut self, response: Response<Body>) -> Result<(), Failure> {
         match self.head.judge(&response) {
             // A stream that cannot be gone on with leaves the call cut, whatever the reason.
             Verdict::Elsewhere(_)
@@ -137,11 +140,11 @@ impl Exchange {
                 return Err(Failure::Cut("the stream ended without an answer".into()));
             }
             Verdict::Json => {
-                self.offered = session_id(response.headers());
+                self.offered = self.head.session_of(&response);
                 self.stage = Stage::Reading(Whole::new(response.into_body(), self.http.sizes.message), None);
             }
             Verdict::Events => {
-                self.offered = session_id(response.headers());
+                self.offered = self.head.session_of(&response);
                 self.stage = Stage::Streaming(Box::new(Events::new(response.into_body(), self.http.sizes)));
             }
             Verdict::Error(code) => {
@@ -158,29 +161,53 @@ impl Exchange {
             Verdict::Elsewhere(uri) => {
                 self.http.follow(&uri, &mut self.hops, response)?;
                 self.head = self.http.head.load_full();
-                self.stage = Stage::Waiting(self.http.client.request(self.head.post(self.text.clone())));
+                self.stage = Stage::Waiting(Asking::default());
             }
         }
         Ok(())
     }
 
-    /// The body is there. With an error status it may be an answer all the same.
-    fn read(&mut self, status: Option<u16>, read: Result<Bytes, Failure>) -> Result<(), Failure> {
-        let Some(code) = status else {
-            let text = read?;
-            let depth = self.http.sizes.depth;
-            return batch::each(text.clone(), depth, |message| self.sort(message))
-                .map_err(|why| batch::garbage(&text, &why, &self.http.secrets));
-        };
+    /// The body is there: with one message or, in revision 2025-03-26, several. With an error status it may be an answer
+    /// all the same.
+    fn read(
+        &mut self,
+        status: Option<u16>,
+        read: Result<Bytes, Failure>,
+    ) -> Result<Option<Message>, Failure> {
+        let Some(code) = status else { return self.sort(&read?) };
         let text = read.unwrap_or_default();
         match Message::parse(text.clone(), self.http.sizes.depth) {
             Ok(message) if code == 400 && self.head.has_session && misses_session(&message) => {
-                return Err(Failure::SessionGone);
+                Err(Failure::SessionGone)
             }
-            Ok(message) if self.is_answer(&message) => self.answer = Some(message),
-            _ => return Err(Failure::Status { code, snippet: self.http.secrets.snippet(&text) }),
+            Ok(message) if self.is_answer(&message) => Ok(Some(self.finish(message))),
+            _ => Err(Failure::Status { code, snippet: self.http.secrets.snippet(&text) }),
         }
-        Ok(())
+    }
+
+    /// Gives back what is alone, and is the answer.
+    fn sort(&mut self, text: &Bytes) -> Result<Option<Message>, Failure> {
+        let (mut told, mut answer) = (VecDeque::new(), None);
+        let each = batch::each(text.clone(), self.http.sizes.depth, |message| match self.role(&message) {
+            Role::Aside => told.push_back(message),
+            Role::Answer if answer.is_none() => answer = Some(message),
+            Role::Answer | Role::Stray => self.http.tally.stray.add(1),
+        });
+        each.map_err(|why| batch::garbage(text, &why, &self.http.secrets))?;
+        if told.is_empty() && answer.is_some() {
+            return Ok(answer.map(|answer| self.finish(answer)));
+        }
+        told.extend(answer);
+        self.stage = Stage::Several(told);
+        Ok(None)
+    }
+
+    fn role(&self, message: &Message) -> Role {
+        match message.kind() {
+            Kind::Request | Kind::Notification => Role::Aside,
+            Kind::Result | Kind::Error if self.is_answer(message) => Role::Answer,
+            Kind::Result | Kind::Error => Role::Stray,
+        }
     }
 
     fn is_answer(&self, message: &Message) -> bool {
@@ -189,16 +216,6 @@ impl Exchange {
             // A server that could not read the request's id cannot repeat it.
             Kind::Error => message.id().is_none() || message.number() == Some(self.id),
             Kind::Request | Kind::Notification => false,
-        }
-    }
-
-    fn sort(&mut self, message: Message) {
-        match message.kind() {
-            Kind::Request | Kind::Notification => self.asides.push_back(message),
-            Kind::Result | Kind::Error if self.answer.is_none() && self.is_answer(&message) => {
-                self.answer = Some(message);
-            }
-            Kind::Result | Kind::Error => self.http.tally.stray.add(1),
         }
     }
 
@@ -220,18 +237,19 @@ impl Exchange {
         Ok(())
     }
 
-    async fn finish(&mut self, answer: &Message) {
+    /// The answer is there.
+    fn finish(&mut self, answer: Message) -> Message {
         if let (Some(id), Kind::Result) = (self.offered.take(), answer.kind()) {
             self.http.take_session(&id);
         }
-        let over = Stage::Over(Failure::Cut("it has answered already".into()));
-        if let Stage::Streaming(events) = std::mem::replace(&mut self.stage, over) {
+        if let Stage::Streaming(events) = std::mem::replace(&mut self.stage, Stage::Answered) {
             // Most servers end the stream right behind the answer. Dropped before that, the connection would be lost.
             let mut body = events.into_body();
-            if !ends_now(&mut body).await {
+            if !body.ends_now(&self.http.pool) {
                 self.http.leave(body);
             }
         }
+        answer
     }
 }
 
@@ -240,9 +258,4 @@ impl Exchange {
 fn misses_session(message: &Message) -> bool {
     let told = message.body().unwrap_or_default();
     message.kind() == Kind::Error && message.id().is_none() && told.to_ascii_lowercase().contains("session")
-}
-
-/// Whether the body's end is there already.
-async fn ends_now(body: &mut Incoming) -> bool {
-    poll_fn(|cx| Poll::Ready(matches!(Pin::new(&mut *body).poll_frame(cx), Poll::Ready(None)))).await
 }

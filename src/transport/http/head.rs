@@ -3,15 +3,17 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-    TE, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, TE, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
-use hyper::{Method, Request, Response, Uri};
+use hyper::http::uri::Scheme;
+use hyper::{Method, Response, Uri};
 
 use super::judge::{Verdict, judge};
+use super::lease::Request;
 use crate::config;
 
-pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -35,17 +37,25 @@ const OURS: [HeaderName; 10] = [
 /// What every request to a server has in common. Replaced as a whole when something becomes known.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
-    pub(super) uri: Uri,
+    uri: Uri,
+    /// The part of it that HTTP/1.1 puts into the request line.
+    target: Uri,
     /// The headers of a POST.
     headers: HeaderMap,
+    /// The configuration names the `Host`.
+    has_host: bool,
     pub(super) has_session: bool,
     /// The handshake is over: session ids are taken no more.
-    pub(super) agreed: bool,
+    agreed: bool,
 }
 
 impl Head {
     pub(super) fn new(http: &config::Http) -> Self {
         let mut headers = HeaderMap::new();
+        let has_host = http.headers.iter().any(|(name, _)| *name == HOST);
+        if let Some(host) = host(&http.url).filter(|_| !has_host) {
+            headers.insert(HOST, host);
+        }
         for (name, value) in &http.headers {
             if !OURS.contains(name) {
                 headers.append(name, value.clone());
@@ -56,7 +66,8 @@ impl Head {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        Self { uri: http.url.clone(), headers, has_session: false, agreed: false }
+        let uri = http.url.clone();
+        Self { target: target(&uri), uri, headers, has_host, has_session: false, agreed: false }
     }
 
     /// With the session id that `initialize` gave us.
@@ -83,46 +94,75 @@ impl Head {
 
     /// At another place of the same server.
     pub(super) fn at(&self, uri: &Uri) -> Self {
-        Self { uri: uri.clone(), ..self.clone() }
+        Self { target: target(uri), uri: uri.clone(), ..self.clone() }
     }
 
-    pub(super) fn post(&self, text: Bytes) -> Request<Full<Bytes>> {
-        self.request(Method::POST, self.headers.clone(), text)
-    }
-
-    /// Opens the stream of unbound messages, or goes on with a stream after the event `last`.
-    pub(super) fn get(&self, last: Option<&str>) -> Request<Full<Bytes>> {
+    /// `what` as a request for a connection of HTTP/2 or 1.1.
+    pub(super) fn request(&self, what: &What, http2: bool) -> Request {
         let mut headers = self.headers.clone();
-        headers.remove(CONTENT_TYPE);
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        if let Some(value) = last.and_then(|last| HeaderValue::from_str(last).ok()) {
-            headers.insert(LAST_EVENT, value);
+        let (method, text) = match what {
+            What::Post(text) => (Method::POST, text.clone()),
+            What::Get(last) => {
+                headers.remove(CONTENT_TYPE);
+                headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+                if let Some(value) = last.as_deref().and_then(|last| HeaderValue::from_str(last).ok()) {
+                    headers.insert(LAST_EVENT, value);
+                }
+                (Method::GET, Bytes::new())
+            }
+            What::Delete => {
+                headers.remove(CONTENT_TYPE);
+                (Method::DELETE, Bytes::new())
+            }
+        };
+        if http2 && !self.has_host {
+            headers.remove(HOST); // it stands in the URI
         }
-        self.request(Method::GET, headers, Bytes::new())
+        let mut request = Request::new(Full::new(text));
+        *request.method_mut() = method;
+        *request.uri_mut() = if http2 { self.uri.clone() } else { self.target.clone() };
+        *request.headers_mut() = headers;
+        request
+    }
+
+    /// The session id that the response gives us, if it is to be taken.
+    pub(super) fn session_of<B>(&self, response: &Response<B>) -> Option<HeaderValue> {
+        if self.agreed || self.has_session { None } else { session_id(response.headers()) }
     }
 
     /// Reads a response to one of these requests.
     pub(super) fn judge<B>(&self, response: &Response<B>) -> Verdict {
         judge(response.status(), response.headers(), &self.uri, self.has_session)
     }
+}
 
-    pub(super) fn delete(&self) -> Request<Full<Bytes>> {
-        let mut headers = self.headers.clone();
-        headers.remove(CONTENT_TYPE);
-        self.request(Method::DELETE, headers, Bytes::new())
-    }
+/// What a server is asked for.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    /// To take a message.
+    Post(Bytes),
+    /// The stream of unbound messages; or, after an event, the rest of a stream.
+    Get(Option<String>),
+    /// To end the session.
+    Delete,
+}
 
-    fn request(&self, method: Method, headers: HeaderMap, text: Bytes) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(text));
-        *request.method_mut() = method;
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = headers;
-        request
+/// The request line's part of a URI: its path and query.
+fn target(uri: &Uri) -> Uri {
+    uri.path_and_query().map_or_else(|| Uri::from_static("/"), |path| Uri::from(path.clone()))
+}
+
+/// `Host`: with the port where the scheme does not say it.
+fn host(uri: &Uri) -> Option<HeaderValue> {
+    let (host, usual) = (uri.host()?, if uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 });
+    match uri.port_u16() {
+        Some(port) if port != usual => HeaderValue::from_str(&format!("{host}:{port}")).ok(),
+        _ => HeaderValue::from_str(host).ok(),
     }
 }
 
 /// The session id of a response, if it is one: visible ASCII.
-pub(super) fn session_id(headers: &HeaderMap) -> Option<HeaderValue> {
+fn session_id(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut id = headers.get(SESSION)?.clone();
     let fine = !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic);
     id.set_sensitive(true);
@@ -135,11 +175,15 @@ mod tests {
     use crate::config::{HttpTransport, Tls};
 
     fn head(headers: &[(&'static str, &'static str)]) -> Head {
+        head_at("http://127.0.0.1:1/mcp", headers)
+    }
+
+    fn head_at(uri: &'static str, headers: &[(&'static str, &'static str)]) -> Head {
         let pair = |(name, value): &(&'static str, &'static str)| {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
         Head::new(&config::Http {
-            url: Uri::from_static("http://127.0.0.1:1/mcp"),
+            url: Uri::from_static(uri),
             headers: headers.iter().map(pair).collect(),
             transport: HttpTransport::Infer,
             tls: Tls::default(),
@@ -154,7 +198,7 @@ mod tests {
             ("accept", "text/plain"),
             ("user-agent", "me"),
         ]);
-        let post = head.post(Bytes::new());
+        let post = head.request(&What::Post(Bytes::new()), false);
         let all: Vec<_> =
             post.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         let expected = [
@@ -162,6 +206,7 @@ mod tests {
             ("accept-encoding", "identity"),
             ("authorization", "Bearer x"),
             ("content-type", "application/json"),
+            ("host", "127.0.0.1:1"),
             ("user-agent", "me"),
         ];
         assert_eq!(
@@ -175,9 +220,34 @@ mod tests {
     }
 
     #[test]
+    fn each_version_names_the_server_in_its_way() {
+        for (uri, host, target) in [
+            ("http://a", "a", "/"),
+            ("http://a:80/mcp", "a", "/mcp"),
+            ("https://u:p@a:443/mcp?k=v", "a", "/mcp?k=v"),
+            ("https://a:80/x", "a:80", "/x"),
+            ("http://[::1]:9/", "[::1]:9", "/"),
+        ] {
+            let request = |head: &Head, http2| {
+                let request = head.request(&What::Post(Bytes::new()), http2);
+                (request.uri().to_string(), request.headers().get(HOST).cloned())
+            };
+            let host = HeaderValue::from_static(host);
+            assert_eq!(request(&head_at(uri, &[]), false), (target.to_owned(), Some(host)));
+            let whole = Uri::from_static(uri).to_string();
+            assert_eq!(request(&head_at(uri, &[]), true), (whole.clone(), None));
+            let other = Some(HeaderValue::from_static("other"));
+            let named = head_at(uri, &[("host", "other")]);
+            assert_eq!(request(&named, false), (target.to_owned(), other.clone()));
+            assert_eq!(request(&named, true), (whole, other));
+        }
+    }
+
+    #[test]
     fn the_revision_is_told_from_2025_06_18_on() {
         let revision = |revision: &str| {
-            head(&[]).with_revision(revision).post(Bytes::new()).headers().get(REVISION).cloned()
+            let head = head(&[]).with_revision(revision);
+            head.request(&What::Delete, false).headers().get(REVISION).cloned()
         };
         assert_eq!(revision("2025-03-26"), None);
         assert_eq!(revision("2025-06-18").unwrap(), "2025-06-18");

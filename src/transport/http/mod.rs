@@ -1,13 +1,21 @@
 //! A server reached over streamable HTTP (specification, `basic/transports`).
 //!
-//! A call costs no task and no channel of ours: its response is polled inside its [`Exchange`].
+//! A call costs no task and no channel of ours: its response is polled inside its [`Exchange`], and its connection is
+//! free for others once its body is read to the end.
 
+mod asking;
 mod body;
-mod client;
+mod connector;
 mod exchange;
 mod head;
+mod idle;
 mod judge;
+mod lease;
+mod pool;
+#[cfg(test)]
+mod pool_tests;
 mod stream;
+mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -17,23 +25,24 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::{Response, Uri};
-use hyper_util::client::legacy;
 use rustls::ClientConfig;
-use tokio::sync::OnceCell;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{OnceCell, SetOnce};
 
 pub(super) use self::exchange::Exchange;
 pub(super) use self::stream::Stream;
 
-use self::body::Whole;
-use self::client::{Client, Tasks};
-use self::head::Head;
+use self::asking::Asking;
+use self::body::{Body, Whole};
+use self::connector::Connector;
+use self::head::{Head, What};
 use self::judge::Verdict;
+use self::lease::Lease;
+use self::pool::Pool;
+use self::tasks::Tasks;
 use super::tally::Tally;
-use super::text::{Secrets, reason};
+use super::text::Secrets;
 use super::{Failure, Sizes};
 use crate::config;
 
@@ -47,14 +56,14 @@ const ERROR_BODY: usize = 1 << 20;
 /// What a link over HTTP is made of; calls in flight share it.
 #[derive(Debug)]
 pub(super) struct Http {
-    client: Client,
+    pool: Arc<Pool>,
     tasks: Tasks,
     head: ArcSwap<Head>,
     sizes: Sizes,
     secrets: Secrets,
     pub(super) tally: Tally,
-    /// Ends the calls in flight.
-    cut: CancellationToken,
+    /// Calls are over. Those in flight end with their connections.
+    cut: SetOnce<()>,
     closed: OnceCell<()>,
     /// The server has given us a stream before.
     streamed: AtomicBool,
@@ -66,13 +75,13 @@ impl Http {
     pub(super) fn new(http: &config::Http, tls: ClientConfig, sizes: Sizes) -> Self {
         let tasks = Tasks::default();
         Self {
-            client: client::client(tls, tasks.clone()),
+            pool: Arc::new(Pool::new(Connector::new(&http.url, tls), tasks.clone())),
             tasks,
             head: ArcSwap::from_pointee(Head::new(http)),
             sizes,
             secrets: Secrets::new(http.headers.iter().filter_map(|(_, value)| value.to_str().ok())),
             tally: Tally::default(),
-            cut: CancellationToken::new(),
+            cut: SetOnce::new(),
             closed: OnceCell::new(),
             streamed: AtomicBool::new(false),
             last_event: Mutex::new(None),
@@ -80,7 +89,7 @@ impl Http {
     }
 
     pub(super) fn request(self: &Arc<Self>, id: u64, text: Bytes) -> Result<Exchange, Failure> {
-        if self.cut.is_cancelled() {
+        if self.is_cut() {
             return Err(Failure::Unreachable(CLOSED.into()));
         }
         Ok(Exchange::new(Arc::clone(self), id, text))
@@ -89,11 +98,10 @@ impl Http {
     /// Posts what has no answer.
     pub(super) async fn send(&self, text: Bytes) -> Result<(), Failure> {
         let sending = async {
-            let mut hops = 0;
+            let (what, mut hops) = (What::Post(text), 0);
             loop {
                 let head = self.head.load_full();
-                let response =
-                    self.client.request(head.post(text.clone())).await.map_err(|error| unsent(&error))?;
+                let response = Asking::default().response(self, &head, &what).await?;
                 match head.judge(&response) {
                     Verdict::Elsewhere(uri) => self.follow(&uri, &mut hops, response)?,
                     Verdict::Refused(failure) => {
@@ -108,7 +116,7 @@ impl Http {
                 }
             }
         };
-        self.until_cut(sending).await
+        sending.await.map_err(|failure| self.told(failure))
     }
 
     pub(super) fn agree(&self, revision: &str) {
@@ -125,25 +133,33 @@ impl Http {
 
     pub(super) async fn close(&self) {
         let goodbye = async {
-            self.cut.cancel();
-            let head = self.head.load_full();
+            self.cut.set(()).ok(); // set before, where a first close was given up halfway
+            let (head, spared) = (self.head.load_full(), self.pool.take_own());
+            self.tasks.abort_but(spared.as_ref().map(Lease::task));
             if head.has_session {
                 // Whether the server keeps the session is its own affair: we will not use it.
-                let told = tokio::time::timeout(GOODBYE, self.client.request(head.delete())).await;
+                let mut asking = Asking::last(spared);
+                let told = asking.response(self, &head, &What::Delete);
+                let told = tokio::time::timeout(GOODBYE, told).await;
                 tracing::debug!(done = told.is_ok_and(|answer| answer.is_ok()), "session deleted");
             }
             self.tasks.end().await;
+            self.pool.clear();
         };
         self.closed.get_or_init(|| goodbye).await;
     }
 
-    /// Runs `work` unless the link is closed first.
-    async fn until_cut<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        self.cut.run_until_cancelled(work).await.unwrap_or_else(|| Err(Failure::Cut(CLOSED.into())))
+    fn is_cut(&self) -> bool {
+        self.cut.initialized()
+    }
+
+    /// A failure of a call; once the link is closed, that is why.
+    fn told(&self, failure: Failure) -> Failure {
+        if self.is_cut() { Failure::Cut(CLOSED.into()) } else { failure }
     }
 
     /// Goes to where the server redirects us, for as long as the link lives: it is the same server.
-    fn follow(&self, uri: &Uri, hops: &mut u8, response: Response<Incoming>) -> Result<(), Failure> {
+    fn follow(&self, uri: &Uri, hops: &mut u8, response: Response<Body>) -> Result<(), Failure> {
         *hops += 1;
         let code = response.status().as_u16();
         self.leave(response.into_body());
@@ -155,15 +171,15 @@ impl Http {
     }
 
     /// Leaves the rest of a body unread.
-    fn leave(&self, body: Incoming) {
-        if !hyper::body::Body::is_end_stream(&body) {
-            self.tasks.start(body::drain(body));
+    fn leave(&self, mut body: Body) {
+        if !body.is_over(&self.pool) {
+            self.tasks.start(body::drain(body, Arc::clone(&self.pool)));
         }
     }
 
     /// An error status whose body is no answer.
-    async fn status(&self, code: u16, body: Incoming) -> Failure {
-        let text = Whole::new(body, ERROR_BODY).read().await.unwrap_or_default();
+    async fn status(&self, code: u16, body: Body) -> Failure {
+        let text = Whole::new(body, ERROR_BODY).read(&self.pool).await.unwrap_or_default();
         Failure::Status { code, snippet: self.secrets.snippet(&text) }
     }
 
@@ -183,16 +199,3 @@ impl Drop for Http {
 }
 
 const CLOSED: &str = "we closed the connection";
-
-/// Why no response came. A request that never reached a connection was not processed.
-fn unsent(error: &legacy::Error) -> Failure {
-    let why = reason(error);
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        if inner.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
-            return Failure::Unreachable(why);
-        }
-        source = inner.source();
-    }
-    if error.is_connect() { Failure::Unreachable(why) } else { Failure::Cut(why) }
-}

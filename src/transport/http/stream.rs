@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::Http;
+use super::asking::Asking;
 use super::body::Events;
+use super::head::What;
 use super::judge::Verdict;
-use super::{Http, unsent};
 use crate::transport::Failure;
 use crate::wire::Message;
 
@@ -21,20 +23,20 @@ impl Stream {
     pub(in crate::transport) async fn open(http: &Arc<Http>) -> Result<Self, Failure> {
         let last = http.last_event().take();
         if last.is_some() {
-            match http.until_cut(Self::try_open(http, last.as_deref())).await {
+            match Self::try_open(http, last).await {
                 // It may have forgotten the event, or never have known the header.
                 Err(Failure::Unsupported(_) | Failure::Status { .. }) => {}
-                opened => return opened,
+                opened => return opened.map_err(|failure| http.told(failure)),
             }
         }
-        http.until_cut(Self::try_open(http, None)).await
+        Self::try_open(http, None).await.map_err(|failure| http.told(failure))
     }
 
-    async fn try_open(http: &Arc<Http>, last: Option<&str>) -> Result<Self, Failure> {
-        let mut hops = 0;
+    async fn try_open(http: &Arc<Http>, last: Option<String>) -> Result<Self, Failure> {
+        let (what, mut hops) = (What::Get(last), 0);
         loop {
             let head = http.head.load_full();
-            let response = http.client.request(head.get(last)).await.map_err(|error| unsent(&error))?;
+            let response = Asking::default().response(http, &head, &what).await?;
             match head.judge(&response) {
                 Verdict::Events => {
                     http.streamed.store(true, Ordering::Relaxed);
@@ -67,8 +69,8 @@ impl Stream {
 
     pub(in crate::transport) async fn next(&mut self) -> Result<Message, Failure> {
         let Self { http, events } = self;
-        let ended = || Failure::Cut("the stream ended".into());
-        http.until_cut(async { events.next(&http.secrets).await?.ok_or_else(ended) }).await
+        let next = events.next(&http.pool, &http.secrets).await.map_err(|failure| http.told(failure))?;
+        next.ok_or_else(|| http.told(Failure::Cut("the stream ended".into())))
     }
 
     pub(in crate::transport) fn retry(&self) -> Option<std::time::Duration> {

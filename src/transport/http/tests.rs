@@ -101,9 +101,8 @@ async fn a_stream_left_after_its_answer_does_not_cost_the_connection() {
     let asking = async {
         http.request(1, call(1)).unwrap().next().await.unwrap();
         ended.send(()).unwrap();
-        // What drives the connection, and what closes unused ones, stay; the rest of the stream has been read then.
-        while http.tasks.count() > 2 {
-            tokio::task::yield_now().await;
+        while http.pool.unused() == 0 {
+            tokio::task::yield_now().await; // until the rest of the stream has been read
         }
         http.request(2, call(2)).unwrap().next().await.unwrap();
     };

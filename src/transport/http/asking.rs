@@ -1,0 +1,76 @@
+//! A request, up to its response's head.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hyper::Response;
+
+use super::body::Body;
+use super::head::{Head, What};
+use super::lease::{Lease, Sending};
+use super::{CLOSED, Http};
+use crate::transport::Failure;
+use crate::transport::text::reason;
+
+/// A request, up to its response's head.
+#[derive(Default)]
+pub(super) struct Asking {
+    stage: Stage,
+    /// The last one of all, when the link is closed already.
+    last: bool,
+}
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Start,
+    Connecting(Pin<Box<dyn Future<Output = Result<Lease, Failure>> + Send + Sync>>),
+    Taken(Lease),
+    Sent(Lease, Sending),
+}
+
+impl Asking {
+    /// The last request of all, through `lease` if there is one.
+    pub(super) fn last(lease: Option<Lease>) -> Self {
+        Self { stage: lease.map_or(Stage::Start, Stage::Taken), last: true }
+    }
+
+    /// The response to `what`, which nobody may change in between. Cancel-safe: whatever was begun stands in `stage`.
+    pub(super) async fn response(
+        &mut self,
+        http: &Http,
+        head: &Head,
+        what: &What,
+    ) -> Result<Response<Body>, Failure> {
+        loop {
+            self.stage = match &mut self.stage {
+                Stage::Start if http.is_cut() && !self.last => return Err(Failure::Cut(CLOSED.into())),
+                Stage::Start => match http.pool.take() {
+                    Some(lease) => Stage::Taken(lease),
+                    None => Stage::Connecting(Box::pin(Arc::clone(&http.pool).connect())),
+                },
+                Stage::Connecting(connecting) => Stage::Taken(connecting.await?),
+                Stage::Taken(_) => {
+                    let Stage::Taken(mut lease) = std::mem::take(&mut self.stage) else { continue };
+                    let sending = lease.send(head.request(what, lease.is_http2()));
+                    Stage::Sent(lease, sending)
+                }
+                Stage::Sent(lease, sending) => match sending.await {
+                    Ok(response) => {
+                        let Stage::Sent(lease, _) = std::mem::take(&mut self.stage) else { continue };
+                        return Ok(response.map(|body| Body::new(body, lease)));
+                    }
+                    // The server closed it meanwhile and has not seen the request.
+                    Err(error) if error.message().is_some() && !lease.fresh => Stage::Start,
+                    Err(error) => return Err(unsent(&error.into_error())),
+                },
+            }
+        }
+    }
+}
+
+/// Why no response came. A request that never reached a connection was not processed.
+fn unsent(error: &hyper::Error) -> Failure {
+    let why = reason(error);
+    if error.is_canceled() { Failure::Unreachable(why) } else { Failure::Cut(why) }
+}
