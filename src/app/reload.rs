@@ -33,14 +33,18 @@ impl Reload {
         let mut files = first.files.clone();
         let mut hangup: Option<Signal> = signal(SignalKind::hangup()).ok();
         loop {
+            // Watched first and read then: what changes after the reading is noticed.
             watch.follow(self.origin.file().into_iter().chain(files.iter().map(AsRef::as_ref)));
+            if let Some(parsed) = self.read() {
+                if parsed.files != files {
+                    files.clone_from(&parsed.files);
+                    continue;
+                }
+                self.apply(parsed).await;
+            }
             tokio::select! {
                 () = watch.changed() => {}
                 Some(()) = received(&mut hangup) => tracing::info!("SIGHUP: the configuration is read again"),
-            }
-            if let Some(parsed) = self.read() {
-                files.clone_from(&parsed.files);
-                self.apply(parsed).await;
             }
         }
     }

@@ -59,7 +59,7 @@ async fn forty_dead_servers_cost_little() {
     for fake in broken.iter().chain([&silent]) {
         let attempts: Vec<_> = fake.seen_of("initialize").iter().filter_map(|seen| seen.at).collect();
         assert!(attempts.len() >= 2 || std::ptr::eq(fake, &raw const silent), "{attempts:?}");
-        assert!(closest(&attempts) >= INTERVAL * 9 / 10, "{:?}", closest(&attempts));
+        assert!(closest(&attempts) >= INTERVAL * 3 / 4, "{:?}", closest(&attempts));
     }
     let (mut all, metrics) = (0.0, world.admin("/metrics").await.1);
     for n in 0..40 {

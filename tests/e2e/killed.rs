@@ -52,8 +52,8 @@ async fn a_killed_child_costs_its_own_call_only_and_comes_back() {
     );
 }
 
-/// One second, but for how much faster one child may have started than the other.
-const NEARLY: Duration = Duration::from_millis(850);
+/// One second, but for how much later than it was tried an attempt may be seen on a busy machine.
+const NEARLY: Duration = Duration::from_millis(750);
 
 #[tokio::test]
 async fn a_child_that_always_dies_is_started_once_per_interval_whoever_calls() {

@@ -68,6 +68,8 @@ pub(super) struct Shared {
     /// What goes to whoever listens.
     pub(super) unasked: broadcast::Sender<String>,
     pub(super) tasks: TaskTracker,
+    /// One for each open connection.
+    connections: TaskTracker,
 }
 
 #[derive(Deserialize)]
@@ -141,6 +143,7 @@ impl Fake {
             seen: watch::Sender::default(),
             unasked: broadcast::Sender::new(64),
             tasks: TaskTracker::new(),
+            connections: TaskTracker::new(),
         });
         let socket = socket(([127, 0, 0, 1], 0).into());
         let address = socket.local_addr().unwrap();
@@ -210,6 +213,11 @@ impl Fake {
         self.shared.sessions.lock().unwrap().len()
     }
 
+    /// How many connections are open.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.len()
+    }
+
     /// Says something that nobody asked for.
     pub(crate) fn say(&self, message: &str) {
         drop(self.shared.unasked.send(message.to_owned()));
@@ -254,7 +262,7 @@ impl Shared {
 }
 
 async fn accept(shared: Arc<Shared>, way: Way, listener: TcpListener, closing: CancellationToken) {
-    let tasks = TaskTracker::new();
+    let tasks = shared.connections.clone();
     let accepting = async {
         while let Ok((connection, _)) = listener.accept().await {
             let (shared, closing) = (shared.clone(), closing.clone());
@@ -267,8 +275,9 @@ async fn accept(shared: Arc<Shared>, way: Way, listener: TcpListener, closing: C
         }
     };
     closing.run_until_cancelled(accepting).await;
-    tasks.close();
-    tasks.wait().await;
+    shared.connections.close();
+    shared.connections.wait().await;
+    shared.connections.reopen();
 }
 
 /// A port of ours, where nothing listens yet.
