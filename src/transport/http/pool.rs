@@ -68,7 +68,7 @@ impl Pool {
 
     /// An unused connection that is nobody else's.
     pub(super) fn take_own(&self) -> Option<Lease> {
-        self.idle.take()
+        self.idle.take_any()
     }
 
     /// A new connection, or one that is free before that. The new one is kept then: where calls wait for each other,
