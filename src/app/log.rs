@@ -22,6 +22,8 @@ pub enum Format {
 
 /// Lines that may wait to be written.
 const WAITING: usize = 4096;
+/// How long lines are gathered before they are written together.
+const GATHER: Duration = Duration::from_millis(5);
 
 /// Keeps the log going. Dropped at the very end, it gives the writer a moment for what still waits.
 #[derive(Debug)]
@@ -76,13 +78,20 @@ pub fn start(filter: &str, format: Format) -> Result<Log, String> {
 /// An empty line ends the writer: a real one is never empty.
 fn write(lines: &Receiver<Vec<u8>>, dropped: &AtomicU64) {
     let mut out = io::stderr();
-    while let Ok(line) = lines.recv() {
+    while let Ok(first) = lines.recv() {
+        // Waking this thread for every line would cost the senders more than the line itself.
+        std::thread::sleep(GATHER);
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {
             drop(writeln!(out, "{lost} log lines were lost: standard error was not read in time"));
         }
-        if line.is_empty() || out.write_all(&line).is_err() {
-            return; // the end, or nobody will ever read it
+        let (mut text, mut ended) = (Vec::new(), false);
+        for line in std::iter::once(first).chain(lines.try_iter().take(WAITING)) {
+            ended |= line.is_empty();
+            text.extend_from_slice(&line);
+        }
+        if out.write_all(&text).is_err() || ended {
+            return; // nobody will ever read it, or it is the end
         }
     }
 }

@@ -101,12 +101,18 @@ impl Keeper {
         if self.generation > 0 || self.attempt > 1 {
             self.upstream.series.reconnect("lost");
         }
-        self.publish(State::Connecting { attempt: self.attempt });
         let server = self.upstream.server();
+        let mut limit = server.connect_timeout;
+        if !matches!(self.upstream.state(), State::Down(_)) {
+            self.publish(State::Connecting);
+        } else if matches!(server.reach, Reach::Http(_)) {
+            // An attempt that hangs must not put off the one that would succeed. Children may need long to start.
+            limit = limit.min(RETRY_TIME);
+        }
         let connecting = connect(&self.dialer, &server, self.generation + 1);
-        let ready = timeout(server.connect_timeout, connecting)
+        let ready = timeout(limit, connecting)
             .await
-            .unwrap_or_else(|_| Err(Failure::Unreachable(slow("connect", server.connect_timeout))))?;
+            .unwrap_or_else(|_| Err(Failure::Unreachable(slow("connect", limit))))?;
         self.generation += 1;
         self.attempt = 0;
         self.down_since = None;
@@ -259,9 +265,11 @@ impl Keeper {
 
     /// Lets calls in flight finish and late ones of an older snapshot come in, then closes the link.
     async fn drain(&self, ready: &Arc<Ready>, mut ear: Ear) {
-        let late = if self.upstream.closing.load(Ordering::Acquire) { Duration::ZERO } else { LATE_CALLS };
         let drained = pin!(async {
-            sleep(late).await;
+            if self.upstream.closing.load(Ordering::Acquire) {
+                return; // whoever closes everything has drained the calls before
+            }
+            sleep(LATE_CALLS).await;
             ready.calls.close();
             drop(timeout(self.limits.drain_timeout, ready.calls.wait()).await);
         });
@@ -295,7 +303,7 @@ impl Keeper {
     fn publish(&self, state: State) {
         let shown = match &state {
             State::Idle => Some(metrics::State::Idle),
-            State::Connecting { .. } => Some(metrics::State::Connecting),
+            State::Connecting => Some(metrics::State::Connecting),
             State::Ready(_) => Some(metrics::State::Ready),
             State::Down(why) if why.unauthorized => Some(metrics::State::NeedsAuthorization),
             State::Down(_) => Some(metrics::State::Down),
@@ -309,6 +317,8 @@ impl Keeper {
     }
 }
 
+/// How long an attempt may take while an HTTP server is down: as long as the usual pace.
+const RETRY_TIME: Duration = Duration::from_secs(10);
 /// Between two list requests that a server asked for.
 const LIST_PACE: Duration = Duration::from_secs(1);
 /// How long after a reload calls may still come in on the link that it replaced.

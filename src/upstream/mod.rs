@@ -98,7 +98,7 @@ impl Upstream {
         series: Arc<ServerSeries>,
         shared: &Shared,
     ) -> Arc<Self> {
-        let first = if server.eager { State::Connecting { attempt: 1 } } else { State::Idle };
+        let first = if server.eager { State::Connecting } else { State::Idle };
         let upstream = Arc::new(Self {
             server: ArcSwap::new(server),
             status: watch::Sender::new(Status { state: first, listings: 0 }),
@@ -189,9 +189,7 @@ impl Upstream {
     ) -> Result<Exchange, Unavailable> {
         let ready = match self.state() {
             State::Ready(ready) => ready,
-            State::Idle | State::Connecting { .. } | State::Down(_) | State::Stopped => {
-                self.ready_after(0).await?
-            }
+            State::Idle | State::Connecting | State::Down(_) | State::Stopped => self.ready_after(0).await?,
         };
         self.exchange(ready, write).await
     }
@@ -228,8 +226,7 @@ impl Upstream {
         let mut status = self.status.subscribe();
         let usable = |status: &Status| match &status.state {
             State::Ready(ready) => ready.generation > generation,
-            State::Connecting { attempt } => *attempt > 1,
-            State::Idle => false,
+            State::Idle | State::Connecting => false,
             State::Down(_) | State::Stopped => true,
         };
         let state = match tokio::time::timeout(PATIENCE, status.wait_for(usable)).await {

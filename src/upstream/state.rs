@@ -16,11 +16,8 @@ use crate::wire::{self, Code, Message};
 pub enum State {
     /// Never needed so far (`startup: false`).
     Idle,
-    /// Being connected, for the `attempt`th time since it was last ready.
-    Connecting {
-        /// Counts from 1.
-        attempt: u32,
-    },
+    /// Being connected for the first time, or anew right after a link was lost. Later attempts are made while it is down.
+    Connecting,
     /// Connected.
     Ready(Arc<Ready>),
     /// Not connected; tried again by itself.
@@ -84,7 +81,7 @@ impl State {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Idle => "idle",
-            Self::Connecting { .. } => "connecting",
+            Self::Connecting => "connecting",
             Self::Ready(_) => "ready",
             Self::Down(why) if why.unauthorized => "needsAuthorization",
             Self::Down(_) => "down",
@@ -96,8 +93,7 @@ impl State {
     pub(super) fn is_settled(&self) -> bool {
         match self {
             Self::Down(_) | Self::Stopped => true,
-            Self::Connecting { attempt } => *attempt > 1,
-            Self::Idle | Self::Ready(_) => false,
+            Self::Idle | Self::Connecting | Self::Ready(_) => false,
         }
     }
 
@@ -108,7 +104,7 @@ impl State {
             unauthorized: false,
         };
         match self {
-            Self::Idle | Self::Connecting { .. } | Self::Ready(_) => soon("is still being connected"),
+            Self::Idle | Self::Connecting | Self::Ready(_) => soon("is still being connected"),
             Self::Stopped => soon("has just been removed or replaced in the configuration"),
             Self::Down(why) => Unavailable {
                 what: why.what.clone(),
