@@ -13,6 +13,9 @@ pub(super) struct Accepts {
 impl Accepts {
     /// Listing both is the client's duty; one that says nothing gets whatever fits.
     pub(super) fn of(headers: &HeaderMap) -> Self {
+        if headers.get(ACCEPT).is_some_and(|value| value == USUAL) {
+            return Self { json: true, events: true };
+        }
         let mut found = Self { json: false, events: false };
         let mut any = false;
         for item in
@@ -29,9 +32,15 @@ impl Accepts {
     }
 }
 
+/// What every client library sends, so that the usual request costs one comparison.
+const USUAL: &str = "application/json, text/event-stream";
+
 /// Whether the body is JSON as it stands.
 pub(super) fn sends_json(headers: &HeaderMap) -> bool {
     let is_json = |value: &HeaderValue| {
+        if value == "application/json" {
+            return true;
+        }
         let kind = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
         kind.eq_ignore_ascii_case("application/json")
     };

@@ -24,16 +24,15 @@ pub(super) enum Stranger {
 pub(super) fn check(parts: &Parts, bound: SocketAddr, config: &Config) -> Result<(), Stranger> {
     let hosts = || parts.headers.get_all(HOST).iter();
     let host = match parts.uri.authority() {
-        Some(authority) => Some(authority.host().to_owned()),
-        None if hosts().count() == 1 => hosts().next().and_then(host_of),
+        Some(authority) => Some(authority.host()),
+        None if hosts().nth(1).is_none() => hosts().next().and_then(host_of),
         None => None,
     };
     let strict = bound.ip().is_loopback() || !config.allowed_hosts.is_empty();
-    let known = |host: &String| {
-        is_loopback(host) || config.allowed_hosts.iter().any(|h| h.eq_ignore_ascii_case(host))
-    };
-    if strict && !host.as_ref().is_some_and(known) {
-        return Err(Stranger::Host(host.unwrap_or_default()));
+    let known =
+        |host: &str| is_loopback(host) || config.allowed_hosts.iter().any(|h| h.eq_ignore_ascii_case(host));
+    if strict && !host.is_some_and(known) {
+        return Err(Stranger::Host(host.unwrap_or_default().to_owned()));
     }
     match parts.headers.get(ORIGIN) {
         Some(origin) if !allowed_origin(origin, bound, config) => {
@@ -43,12 +42,23 @@ pub(super) fn check(parts: &Parts, bound: SocketAddr, config: &Config) -> Result
     }
 }
 
-fn host_of(value: &HeaderValue) -> Option<String> {
-    let authority: hyper::http::uri::Authority = value.to_str().ok()?.parse().ok()?;
-    Some(authority.host().to_owned())
+/// The host of a `Host` header, without its port; none where it could be read in two ways.
+fn host_of(value: &HeaderValue) -> Option<&str> {
+    let text = value.to_str().ok()?;
+    let end = match text.strip_prefix('[') {
+        Some(inside) => inside.find(']')? + 2,
+        None => text.find(':').unwrap_or(text.len()),
+    };
+    let (host, rest) = text.split_at_checked(end)?;
+    let port = rest.strip_prefix(':').unwrap_or(rest);
+    let clean = host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b));
+    (clean && !host.is_empty() && port.bytes().all(|b| b.is_ascii_digit())).then_some(host)
 }
 
 fn is_loopback(host: &str) -> bool {
+    if host == "127.0.0.1" || host == "localhost" {
+        return true;
+    }
     let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
@@ -61,4 +71,76 @@ fn allowed_origin(origin: &HeaderValue, bound: SocketAddr, config: &Config) -> b
     let Ok(uri) = text.parse::<hyper::Uri>() else { return false };
     let web = matches!(uri.scheme_str(), Some("http" | "https"));
     bound.ip().is_loopback() && web && uri.host().is_some_and(is_loopback)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(hosts: &[&'static str], origin: Option<&'static str>, bound: &str) -> Result<(), Stranger> {
+        let mut request = hyper::Request::new(()).into_parts().0;
+        for host in hosts {
+            request.headers.append(HOST, HeaderValue::from_static(host));
+        }
+        if let Some(origin) = origin {
+            request.headers.insert(ORIGIN, HeaderValue::from_static(origin));
+        }
+        let config = Config {
+            allowed_hosts: vec!["mcp.example.com".into()],
+            allowed_origins: vec!["https://app.example.com".into()],
+            ..Config::default()
+        };
+        check(&request, bound.parse().unwrap(), &config)
+    }
+
+    #[test]
+    fn only_hosts_that_we_go_by_pass() {
+        for host in
+            ["localhost", "127.0.0.1:8931", "LOCALHOST:1", "[::1]:8931", "127.9.9.9", "MCP.example.com:443"]
+        {
+            assert_eq!(checked(&[host], None, "127.0.0.1:1"), Ok(()), "{host}");
+        }
+        let strangers = [
+            "evil.example",
+            "localhost.evil",
+            "127.0.0.1.evil",
+            "",
+            ":80",
+            "localhost:80:80",
+            "localhost@evil",
+            "[::1",
+            "[::1]evil",
+            "localhost evil",
+            "10.0.0.1",
+            "0.0.0.0",
+            "127.0.0.1:8x",
+        ];
+        for host in strangers {
+            let checked = checked(&[host], None, "127.0.0.1:1");
+            assert!(matches!(checked, Err(Stranger::Host(_))), "{host}");
+        }
+        assert!(checked(&[], None, "127.0.0.1:1").is_err());
+        assert!(checked(&["localhost", "localhost"], None, "127.0.0.1:1").is_err());
+    }
+
+    #[test]
+    fn only_pages_of_ours_pass() {
+        let from = |origin| checked(&["localhost"], Some(origin), "127.0.0.1:1");
+        for origin in
+            ["http://localhost:5173", "https://127.0.0.1", "http://[::1]:1", "https://app.example.com"]
+        {
+            assert_eq!(from(origin), Ok(()), "{origin}");
+        }
+        for origin in [
+            "null",
+            "https://evil.example",
+            "http://localhost.evil",
+            "file://localhost",
+            "https://app.example.com.evil",
+        ] {
+            assert!(from(origin).is_err(), "{origin}");
+        }
+        let public = checked(&["mcp.example.com"], Some("http://localhost"), "0.0.0.0:1");
+        assert!(public.is_err(), "a page on the user's own machine is no page of a public server");
+    }
 }

@@ -116,23 +116,20 @@ impl Server {
             async move { Ok::<_, Infallible>(service.serve(request).await) }
         });
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(socket), service));
-        let mut closing = false;
-        loop {
-            tokio::select! {
-                ended = connection.as_mut() => {
-                    if let Err(error) = ended {
-                        tracing::debug!(error, "a connection broke");
-                    }
-                    return;
-                }
-                () = self.closing.cancelled(), if !closing => {
-                    closing = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                () = self.ended.cancelled() => return,
-            }
+        // Not both at once: whatever is waited for is looked at each time the connection moves.
+        tokio::select! {
+            ended = connection.as_mut() => return ended.unwrap_or_else(|error| broke(&*error)),
+            () = self.closing.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        tokio::select! {
+            ended = connection.as_mut() => ended.unwrap_or_else(|error| broke(&*error)),
+            () = self.ended.cancelled() => {}
         }
     }
+}
+
+fn broke(error: &(dyn std::error::Error + Send + Sync + 'static)) {
+    tracing::debug!(error, "a connection broke");
 }
 
 /// Errors of accepting that concern one connection alone.

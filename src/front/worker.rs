@@ -4,8 +4,10 @@
 use std::io;
 use std::num::NonZeroUsize;
 use std::thread::{JoinHandle, available_parallelism};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 /// The threads that serve clients.
@@ -29,7 +31,7 @@ impl Workers {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtimes.push(runtime.handle().clone());
             let stop = stop.clone();
-            let run = move || runtime.block_on(stop.cancelled());
+            let run = move || runtime.block_on(rest(stop));
             threads.push(std::thread::Builder::new().name(format!("worker-{number}")).spawn(run)?);
         }
         Ok(Self { runtimes, threads, stop })
@@ -40,6 +42,15 @@ impl Workers {
         self.runtimes.clone()
     }
 }
+
+/// Waits for the end, with a timer that always runs out before hyper's for the next request's headers. Where such a timer
+/// is the only one, tokio wakes the thread that has just set it: a system call for every request.
+async fn rest(stop: CancellationToken) {
+    while stop.run_until_cancelled(sleep(STANDING)).await.is_some() {}
+}
+
+/// Below the header time of [`Server`](super::Server), and long enough to cost nothing.
+const STANDING: Duration = Duration::from_secs(4);
 
 impl Drop for Workers {
     /// Ends the threads and whatever still runs on them.
