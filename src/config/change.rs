@@ -18,7 +18,7 @@ pub struct Change {
     pub retuned: Vec<ServerName>,
     /// Whether servers that are in both stand in another order.
     pub reordered: bool,
-    /// Whether something beside the servers differs that takes effect at once: limits, hosts, origins, naming.
+    /// Whether something beside the servers differs that takes effect at once: hosts, origins, naming.
     pub settings: bool,
     /// Keys whose change needs a restart.
     pub needs_restart: Vec<&'static str>,
@@ -72,14 +72,13 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         allowed_origins,
         naming,
         describe_origin,
-        limits,
+        limits: _,
     } = old;
     *insecure != new.insecure
         || *allowed_hosts != new.allowed_hosts
         || *allowed_origins != new.allowed_origins
         || *naming != new.naming
         || *describe_origin != new.describe_origin
-        || *limits != new.limits
 }
 
 fn needs_new_link(old: &Server, new: &Server) -> bool {

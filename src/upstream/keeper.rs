@@ -113,6 +113,10 @@ impl Keeper {
         let ready = timeout(limit, connecting)
             .await
             .unwrap_or_else(|_| Err(Failure::Unreachable(slow("connect", limit))))?;
+        if self.generation == 0 {
+            // The first connection is no reconnect: a server that loses our session a moment later gets a new one.
+            self.pace = Pace::new(self.limits.reconnect_interval);
+        }
         self.generation += 1;
         self.attempt = 0;
         self.down_since = None;

@@ -76,7 +76,7 @@ fn settings_and_addresses() {
     let old = Config::default();
     let limits = Limits { sessions: 1, ..Limits::default() };
     let change = Change::between(&old, &Config { limits, ..Config::default() });
-    assert_eq!(change, Change { settings: true, ..Change::default() });
+    assert_eq!(change, Change { needs_restart: vec!["limits"], ..Change::default() });
     let moved =
         Config { listen: ([127, 0, 0, 1], 1).into(), admin: ([127, 0, 0, 1], 2).into(), ..Config::default() };
     let change = Change::between(&old, &moved);
