@@ -25,6 +25,8 @@ pub(super) struct Keeper {
     news: Arc<super::News>,
     limits: Limits,
     pace: Pace,
+    /// How often a lost session may be opened again whatever `pace` says: the server answers, so it is not away.
+    renewals: Pace,
     generation: u64,
     attempt: u32,
     /// What was last logged, so that an outage makes one line and not one per attempt.
@@ -47,6 +49,7 @@ impl Keeper {
             dialer: shared.dialer.clone(),
             news: shared.news.clone(),
             pace: Pace::new(shared.limits.reconnect_interval),
+            renewals: Pace::new(shared.limits.reconnect_interval),
             limits: shared.limits.clone(),
             generation: 0,
             attempt: 0,
@@ -78,6 +81,9 @@ impl Keeper {
                     }
                     End::Failed(failure) => {
                         self.release(ready);
+                        if failure == Failure::SessionGone && self.renewals.take().is_ok() {
+                            self.pace.open();
+                        }
                         failure
                     }
                 },
@@ -113,10 +119,6 @@ impl Keeper {
         let ready = timeout(limit, connecting)
             .await
             .unwrap_or_else(|_| Err(Failure::Unreachable(slow("connect", limit))))?;
-        if self.generation == 0 {
-            // The first connection is no reconnect: a server that loses our session a moment later gets a new one.
-            self.pace = Pace::new(self.limits.reconnect_interval);
-        }
         self.generation += 1;
         self.attempt = 0;
         self.down_since = None;

@@ -37,6 +37,11 @@ impl Pace {
         Ok(())
     }
 
+    /// Lets the next attempt be made at once.
+    pub(super) fn open(&mut self) {
+        *self = Self::new(self.interval);
+    }
+
     /// Puts the next attempt off, because the server asked for it.
     pub(super) fn put_off(&mut self, by: Duration) {
         self.next = self.next.max(Instant::now() + by);
