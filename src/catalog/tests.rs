@@ -5,7 +5,7 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 
 use super::*;
-use crate::config::{self, Config, Limits, Protocol, Reach, Server, Stdio};
+use crate::config::{self, Config, Protocol, Reach, Server, Stdio};
 use crate::names::{Naming, ServerName, Style};
 
 fn server(key: &str) -> Server {
@@ -40,18 +40,7 @@ fn catalog(servers: Vec<(Server, &str)>) -> Catalog {
         all.insert(server.name.clone(), server.clone());
         parts.insert(server.name.clone(), Arc::new(Part::build(server, &listing(tools), true)));
     }
-    let local = "127.0.0.1:0".parse().unwrap();
-    let config = Config {
-        listen: local,
-        admin: local,
-        insecure: false,
-        allowed_hosts: vec![],
-        allowed_origins: vec![],
-        naming: Naming::default(),
-        describe_origin: true,
-        limits: Limits::default(),
-        servers: all,
-    };
+    let config = Config { servers: all, ..Config::default() };
     Catalog::build(&config, parts)
 }
 
