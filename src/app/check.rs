@@ -25,7 +25,7 @@ pub async fn check(origin: &Origin, connect: bool) -> Exit {
         say(&format!("{}: {note}", note.severity));
     }
     let servers = parsed.config.servers.len();
-    say(&format!("ok: {servers} server{}", if servers == 1 { "" } else { "s" }));
+    say(&format!("ok: {servers} server{} in {}", if servers == 1 { "" } else { "s" }, origin.name()));
     if connect && !try_all(&parsed).await { Exit::Failed } else { Exit::Done }
 }
 

@@ -6,12 +6,13 @@ use super::client::{self, Client, Progress};
 use super::load::Origin;
 use super::{Exit, complain, say};
 use crate::config::Config;
+use crate::names::ServerName;
 use crate::transport::{Dialer, Sizes};
 use crate::upstream::try_once;
 
 /// Lists the tools of a running trunkline, of all servers or of one.
 pub async fn tools(origin: &Origin, url: Option<String>, view: Option<&str>) -> Exit {
-    let Some(url) = url.or_else(|| endpoint(origin, view)) else { return Exit::Misused };
+    let url = url.unwrap_or_else(|| endpoint(origin, view));
     let listed = async {
         let mut client = Client::connect(&url).await?;
         let tools = client.tools().await;
@@ -25,6 +26,9 @@ pub async fn tools(origin: &Origin, url: Option<String>, view: Option<&str>) -> 
                 let first = tool.description.lines().next().unwrap_or_default();
                 say(format!("{:width$}  {first}", tool.name).trim_end());
             }
+            if tools.is_empty() {
+                complain("no tools; /status on the admin address tells how each server is");
+            }
             Exit::Done
         }
         Err(error) => failed(&error.to_string()),
@@ -33,7 +37,7 @@ pub async fn tools(origin: &Origin, url: Option<String>, view: Option<&str>) -> 
 
 /// Calls a tool of a running trunkline and prints the result as JSON. One that says `isError` fails.
 pub async fn call(origin: &Origin, url: Option<String>, tool: &str, arguments: &str) -> Exit {
-    let Some(url) = url.or_else(|| endpoint(origin, None)) else { return Exit::Misused };
+    let url = url.unwrap_or_else(|| endpoint(origin, None));
     let called = async {
         let mut client = Client::connect(&url).await?;
         let result = client.call(tool, arguments, told).await;
@@ -59,7 +63,7 @@ fn told(progress: Progress) {
 pub async fn probe(origin: &Origin, name: &str) -> Exit {
     let Some(config) = load(origin) else { return Exit::Misused };
     let Some(server) = config.servers.values().find(|s| s.name.as_str() == name || s.key == name) else {
-        let known: Vec<_> = config.servers.keys().map(crate::names::ServerName::as_str).collect();
+        let known: Vec<_> = config.servers.keys().map(ServerName::as_str).collect();
         complain(&format!("no server {name} is configured; there are: {}", known.join(", ")));
         return Exit::Misused;
     };
@@ -85,18 +89,16 @@ fn too_long(exposed: &str) -> &'static str {
 
 /// Whether a running trunkline answers the probe at `path`.
 pub async fn healthcheck(origin: &Origin, path: &str) -> Exit {
-    let Some(config) = load(origin) else { return Exit::Misused };
-    match client::get(&format!("http://{}/{path}", reachable(config.admin))).await {
+    match client::get(&format!("http://{}/{path}", reachable(origin.addresses().1))).await {
         Ok((status, _)) if status.is_success() => Exit::Done,
         Ok((status, text)) => failed(&format!("{path}: HTTP {status}: {}", text.trim())),
         Err(error) => failed(&error.to_string()),
     }
 }
 
-fn endpoint(origin: &Origin, view: Option<&str>) -> Option<String> {
-    let config = load(origin)?;
-    let rest = view.map(|view| format!("/{view}")).unwrap_or_default();
-    Some(format!("http://{}/mcp{rest}", reachable(config.listen)))
+fn endpoint(origin: &Origin, view: Option<&str>) -> String {
+    let rest = view.map(|view| format!("/{}", ServerName::expose(view))).unwrap_or_default();
+    format!("http://{}/mcp{rest}", reachable(origin.addresses().0))
 }
 
 fn load(origin: &Origin) -> Option<Config> {

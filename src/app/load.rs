@@ -1,5 +1,6 @@
 //! The configuration file, read.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::config::{self, DEMO, Machine, Parsed, Problem, Source};
@@ -39,6 +40,19 @@ impl Origin {
     /// The file, if it is one: not where the built-in text stands in for it.
     pub fn file(&self) -> Option<&Path> {
         (self.named || self.path.exists()).then_some(&self.path)
+    }
+
+    /// Where it says to listen, `listen` and `admin.listen`, even if the rest of it cannot be used: a running trunkline
+    /// keeps what it read before.
+    pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
+        let text = self.file().map_or_else(|| Ok(DEMO.to_owned()), std::fs::read_to_string);
+        let source = Source { name: "", directory: Path::new("."), world: &Machine };
+        config::addresses(&text.unwrap_or_default(), &source)
+    }
+
+    /// The file's name, for people.
+    pub fn name(&self) -> String {
+        self.file().map_or_else(|| "the built-in configuration".into(), |path| path.display().to_string())
     }
 
     /// Reads it.

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -50,6 +51,9 @@ impl Drop for Log {
 /// # Errors
 /// Where the filter makes no sense, or a log is kept already.
 pub fn start(filter: &str, format: Format) -> Result<Log, String> {
+    if !filter.contains(['=', ',', ':']) && filter.parse::<LevelFilter>().is_err() {
+        return Err(format!("bad log level {filter:?}; there are error, warn, info, debug and trace"));
+    }
     let filter = EnvFilter::try_new(filter).map_err(|error| format!("bad log filter: {error}"))?;
     let (lines, waiting) = sync_channel(WAITING);
     let dropped = Arc::new(AtomicU64::new(0));

@@ -5,8 +5,9 @@ use std::sync::{Arc, PoisonError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::load::Origin;
+use super::serve::tell;
 use super::watch::Watch;
-use crate::config::Parsed;
+use crate::config::{Change, Config, Parsed};
 use crate::fleet::Fleet;
 use crate::front::Admin;
 use crate::metrics::Metrics;
@@ -15,6 +16,8 @@ use crate::metrics::Metrics;
 #[derive(Debug)]
 pub(super) struct Reload {
     pub(super) origin: Origin,
+    /// What was in force at the start: what differs from it and needs a restart still does.
+    pub(super) started: Arc<Config>,
     pub(super) fleet: Arc<Fleet>,
     pub(super) admin: Arc<Admin>,
     pub(super) metrics: Arc<Metrics>,
@@ -23,8 +26,14 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    pub(super) fn new(origin: Origin, fleet: Arc<Fleet>, admin: Arc<Admin>, metrics: Arc<Metrics>) -> Self {
-        Self { origin, fleet, admin, metrics, refused: None }
+    pub(super) fn new(
+        origin: Origin,
+        started: Arc<Config>,
+        fleet: Arc<Fleet>,
+        admin: Arc<Admin>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { origin, started, fleet, admin, metrics, refused: None }
     }
 
     /// Watches the file that gave `first`, and SIGHUP, for ever.
@@ -77,14 +86,15 @@ impl Reload {
             }
             return;
         }
-        for note in &parsed.notes {
-            tracing::warn!("{}: {note}", note.severity);
-        }
-        let needs_restart = self.fleet.apply(Arc::new(parsed.config)).await;
+        tell(&parsed.notes);
+        let needs_restart = Change::between(&self.started, &parsed.config).needs_restart;
+        let change = Change::between(&self.fleet.snapshot().config, &parsed.config);
+        self.fleet.apply(Arc::new(parsed.config)).await;
         if !needs_restart.is_empty() {
             tracing::warn!("restart trunkline for the change of {} to take effect", needs_restart.join(", "));
         }
-        tracing::info!("the configuration was taken over");
+        let Change { added, removed, replaced, retuned, .. } = change;
+        tracing::info!(?added, ?removed, ?replaced, ?retuned, "the configuration was taken over");
         self.metrics.reloaded(true);
         self.problems(Vec::new());
     }

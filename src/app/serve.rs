@@ -15,7 +15,7 @@ use super::banner;
 use super::load::{LoadError, Origin};
 use super::reload::Reload;
 use crate::clock::Clock;
-use crate::config::Parsed;
+use crate::config::{Parsed, Problem, Severity};
 use crate::fleet::Fleet;
 use crate::front::{Admin, Endpoint, Server, Workers};
 use crate::metrics::Metrics;
@@ -57,9 +57,7 @@ pub async fn serve(origin: Origin, greet: bool) -> Result<(), ServeError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let parsed = origin.load()?;
-    for note in &parsed.notes {
-        tracing::warn!("{}: {note}", note.severity);
-    }
+    tell(&parsed.notes);
     let running = start(&origin, parsed, greet).await?;
     tokio::select! {
         _ = terminate.recv() => {}
@@ -72,6 +70,17 @@ pub async fn serve(origin: Origin, greet: bool) -> Result<(), ServeError> {
         _ = interrupt.recv() => tracing::warn!("ended at once"),
     }
     Ok(())
+}
+
+/// Logs what a configuration that can be used gave reason to say.
+pub(super) fn tell(notes: &[Problem]) {
+    for note in notes {
+        if note.severity == Severity::Note {
+            tracing::info!("{note}");
+        } else {
+            tracing::warn!("{note}");
+        }
+    }
 }
 
 async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, ServeError> {
@@ -112,14 +121,15 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
         async move { sessions.run(stop).await }
     });
     tasks.spawn({
-        let reload = Reload::new(origin.clone(), fleet.clone(), admin.clone(), metrics.clone());
+        let reload =
+            Reload::new(origin.clone(), config.clone(), fleet.clone(), admin.clone(), metrics.clone());
         let stop = stop.clone();
         async move { stop.run_until_cancelled(reload.run(&parsed)).await.unwrap_or_default() }
     });
     metrics.reloaded(true);
     tracing::info!(%bound, admin = %admin_bound, servers = config.servers.len(), "listening");
     if greet {
-        banner::print(bound, admin_bound, origin.file());
+        banner::print(bound, admin_bound, origin.file(), &config);
     }
     Ok(Running { endpoint, operators, admin, relay, fleet, tasks, stop, _workers: workers })
 }

@@ -22,6 +22,7 @@ fn server(key: &str) -> Server {
         naming: Naming::default(),
         tools: config::Tools::default(),
         updated_at: None,
+        secrets: vec![],
     }
 }
 

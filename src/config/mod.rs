@@ -25,6 +25,7 @@ mod units;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use change::Change;
@@ -65,4 +66,14 @@ pub fn parse(text: &str, source: &Source<'_>) -> Result<Parsed, Vec<Problem>> {
     };
     let (notes, files) = reader.finish()?;
     config.map(|config| Parsed { config, notes: notes.clone(), files }).ok_or(notes)
+}
+
+/// Where a text says to listen, `listen` and `admin.listen`, whatever else is wrong with it; the defaults where even that
+/// cannot be read. For those who only want to reach what already runs.
+pub fn addresses(text: &str, source: &Source<'_>) -> (SocketAddr, SocketAddr) {
+    let mut reader = Reader::new(source);
+    match node::read(text, &mut vec![]) {
+        Ok(root) => top::addresses(&mut reader, &root),
+        Err(_) => (Config::default().listen, Config::default().admin),
+    }
 }

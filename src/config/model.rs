@@ -136,6 +136,8 @@ pub struct Server {
     pub tools: Tools,
     /// The operator's stamp: strictly newer than before replaces the connection. Milliseconds since 1970.
     pub updated_at: Option<u64>,
+    /// What the placeholders of its entry stood for: kept out of every text that is shown.
+    pub secrets: Vec<String>,
 }
 
 impl fmt::Debug for Server {

@@ -13,6 +13,8 @@ pub(super) struct Filled {
     pub(super) value: String,
     /// Whether a part of it came by a placeholder: then no message may quote it.
     pub(super) secret: bool,
+    /// What the placeholders stood for.
+    pub(super) pieces: Vec<String>,
 }
 
 /// What ours look like, for messages.
@@ -31,7 +33,7 @@ pub(super) struct Scope<'a> {
 /// Replaces every placeholder of `raw`. Every fault is told; the files read are added to `files`.
 pub(super) fn fill(raw: &str, scope: Scope<'_>, files: &mut Vec<PathBuf>) -> Result<Filled, Vec<String>> {
     let mut faults: Vec<String> = per_request(raw, scope.custom).collect();
-    let mut filled = Filled { value: String::with_capacity(raw.len()), secret: false };
+    let mut filled = Filled { value: String::with_capacity(raw.len()), secret: false, pieces: vec![] };
     let mut rest = raw;
     while let Some((before, after)) = rest.split_once("${") {
         if let Some(before) = before.strip_suffix('$') {
@@ -46,7 +48,10 @@ pub(super) fn fill(raw: &str, scope: Scope<'_>, files: &mut Vec<PathBuf>) -> Res
             return Err(faults);
         };
         match look_up(inside, scope, files) {
-            Ok(value) => filled.value.push_str(&value),
+            Ok(value) => {
+                filled.value.push_str(&value);
+                filled.pieces.push(value);
+            }
             Err(fault) => faults.push(fault),
         }
         filled.secret = true;

@@ -36,6 +36,8 @@ pub(super) struct Reader<'s> {
     later: Vec<(Place, String)>,
     /// What `LibreChat` asks its users for, in the server's entry being read.
     pub(super) custom: HashSet<String>,
+    /// What placeholders of the server's entry being read stood for.
+    pub(super) secrets: Vec<String>,
     /// Variables of the server's entry being read, once they are known.
     pub(super) own: IndexMap<String, String>,
 }
@@ -87,6 +89,7 @@ impl<'s> Reader<'s> {
             chat: vec![],
             later: vec![],
             custom: HashSet::new(),
+            secrets: vec![],
             own: IndexMap::new(),
         }
     }
@@ -206,13 +209,27 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// Keys that are nobody's, where leaving one out would be unsafe.
+    pub(super) fn refuse_unknown(&mut self, fields: &Fields<'_>, keys: &'static [Key]) {
+        for entry in &fields.unknown {
+            let known = shown_all(keys.iter().map(|key| key.name));
+            self.error(
+                entry.place,
+                format!("unknown key {}{}; there are {known}", shown(&entry.key), fields.of),
+            );
+        }
+    }
+
     /// A single value with its placeholders replaced.
     pub(super) fn filled(&mut self, node: &Node, name: &str) -> Option<Filled> {
         match &node.value {
             Value::Scalar { text, .. } if !node.is_null() => {
                 let scope = Scope { source: self.source, own: &self.own, custom: &self.custom };
                 match fill(text, scope, &mut self.files) {
-                    Ok(filled) => return Some(filled),
+                    Ok(filled) => {
+                        self.secrets.extend_from_slice(&filled.pieces);
+                        return Some(filled);
+                    }
                     Err(faults) => {
                         for fault in faults {
                             self.error(node.place, format!("{name}: {fault}"));

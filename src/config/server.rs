@@ -28,10 +28,11 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: &Entry, naming: &Naming) -> O
     reader.warn_unknown(&fields, SERVER);
     reader.custom = custom(&entry.value);
     reader.own.clear();
+    reader.secrets.clear();
     not_yet(reader, &fields);
     reader.text(&fields, "description"); // ours to accept, but nobody reads it
     let timeout = time(reader, &fields, "timeout").unwrap_or(TIMEOUT);
-    let server = Server {
+    let mut server = Server {
         name: ServerName::expose(reader.text(&fields, "alias").as_deref().unwrap_or(&entry.key)),
         key: entry.key.clone(),
         title: reader.text(&fields, "title"),
@@ -44,7 +45,9 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: &Entry, naming: &Naming) -> O
         tools: tools(reader, &fields),
         updated_at: reader.parsed(&fields, "updatedAt", WHEN, units::time),
         reach: reach::read(reader, &fields, entry)?,
+        secrets: Vec::new(),
     };
+    server.secrets = std::mem::take(&mut reader.secrets);
     Some(Arc::new(server))
 }
 
@@ -138,7 +141,7 @@ fn tools(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Tools {
     if let Some(node) = fields.get("tools") {
         let name = fields.name("tools");
         if let Some(inner) = reader.fields(node, TOOLS, &name, &format!(" of {name}")) {
-            reader.warn_unknown(&inner, TOOLS);
+            reader.refuse_unknown(&inner, TOOLS); // a filter that is not read lets everything through
             tools.allow = plain(reader.texts(&inner, "allow"));
             tools.deny = plain(reader.texts(&inner, "deny"));
             let renamed = reader.map(&inner, "rename");

@@ -1,19 +1,19 @@
 //! The top of the file.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 use url::Url;
 
 use super::keys::{ADMIN, LIMITS, TOP};
-use super::model::{Config, Limits, Server};
+use super::model::{Config, Limits, Reach, Server};
 use super::near::nearest;
 use super::node::{Entry, Node, Value};
 use super::problem::{Place, shown, shown_all};
 use super::reader::{Fields, HINTS, Reader};
 use super::{server, unique};
-use crate::names::Naming;
+use crate::names::{Naming, ServerName};
 
 /// Reads the whole file. Absent where it is no mapping at all; what it says is of worth only if no error was noted.
 pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
@@ -35,7 +35,42 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
         naming,
     };
     exposure(reader, &fields, &config);
-    Some(config)
+    Some(Config { servers: others(reader, &fields, config.servers, config.listen), ..config })
+}
+
+/// Leaves out what is ourselves: the file of an editor that already uses us has us in it, and we would list our own tools
+/// again and again.
+fn others(reader: &mut Reader<'_>, fields: &Fields<'_>, mut servers: Servers, listen: SocketAddr) -> Servers {
+    let is_us = |server: &Server| {
+        let Reach::Http(http) = &server.reach else { return false };
+        let host = http.url.host().unwrap_or_default().trim_matches(['[', ']']);
+        let local = host == "localhost"
+            || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip == listen.ip());
+        local && http.url.port_u16() == Some(listen.port())
+    };
+    let place =
+        fields.given("mcpServers").or(fields.given("servers")).map_or(fields.place, |entry| entry.place);
+    servers.retain(|_, server| {
+        let us = is_us(server);
+        if us {
+            reader.warn(
+                place,
+                format!("server {} is left out, since its `url` is trunkline itself", shown(&server.key)),
+            );
+        }
+        !us
+    });
+    servers
+}
+
+/// Only where the file says to listen, whatever else is wrong with it: for those who only want to ask a running one.
+pub(super) fn addresses(reader: &mut Reader<'_>, root: &Node) -> (SocketAddr, SocketAddr) {
+    let default = Config::default();
+    let Some(fields) = reader.fields(root, TOP, "the file", "") else {
+        return (default.listen, default.admin);
+    };
+    let listen = address(reader, &fields, "listen").unwrap_or(default.listen);
+    (listen, admin(reader, &fields).unwrap_or(default.admin))
 }
 
 /// Keys that are not ours: misspelt, in the wrong place, or another program's.
@@ -169,7 +204,7 @@ fn limits(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Limits {
     limits
 }
 
-type Servers = IndexMap<crate::names::ServerName, Arc<Server>>;
+type Servers = IndexMap<ServerName, Arc<Server>>;
 
 /// The entries in the order of the file. That there are none must be said, not left open: a file cut short by a half
 /// done write must not take every server away.

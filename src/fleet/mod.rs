@@ -114,16 +114,15 @@ impl Fleet {
     }
 
     /// Goes over to another configuration: servers that it leaves alone keep their links; changed ones are replaced once
-    /// their successors are ready, or after a deadline; gone ones finish their calls. Returns what needs a restart.
-    pub async fn apply(&self, config: Arc<Config>) -> Vec<&'static str> {
+    /// their successors are ready, or after a deadline; gone ones finish their calls.
+    pub async fn apply(&self, config: Arc<Config>) {
         let mut work = self.work.lock().await;
         let old = self.snapshot().config.clone();
-        let (needs_restart, retired) = work.apply(&old, &config, &self.shared).await;
+        let retired = work.apply(&old, &config, &self.shared).await;
         self.store(&mut work, config);
         for upstream in retired {
             upstream.retire();
         }
-        needs_restart
     }
 
     /// Puts fresh listings into the catalog now.

@@ -35,14 +35,8 @@ impl Work {
         Self { upstreams: HashMap::new(), parts: IndexMap::new(), metrics }
     }
 
-    /// Starts, retunes and replaces upstreams. Returns what needs a restart, and the upstreams to retire once the
-    /// snapshot that names them is gone.
-    pub(super) async fn apply(
-        &mut self,
-        old: &Config,
-        new: &Config,
-        shared: &Shared,
-    ) -> (Vec<&'static str>, Vec<Arc<Upstream>>) {
+    /// Starts, retunes and replaces upstreams. Returns those to retire once the snapshot that names them is gone.
+    pub(super) async fn apply(&mut self, old: &Config, new: &Config, shared: &Shared) -> Vec<Arc<Upstream>> {
         let change = Change::between(old, new);
         for server in change.retuned.iter().filter_map(|name| new.servers.get(name)) {
             if let Some(upstream) = self.upstreams.get(&server.name) {
@@ -77,7 +71,7 @@ impl Work {
         for successor in successors {
             retired.extend(self.upstreams.insert(successor.server().name.clone(), successor));
         }
-        (change.needs_restart, retired)
+        retired
     }
 
     fn spawn(&self, server: &Arc<Server>, last: Option<Arc<Listing>>, shared: &Shared) -> Arc<Upstream> {

@@ -78,7 +78,7 @@ impl ToolCall {
         let started = Instant::now();
         let (answer, outcome) = match self.forward(upstream, &server, route).await {
             Ok(answer) => self.restore(&answer),
-            Err(broken) => self.excuse(&server, broken),
+            Err(broken) => self.excuse(upstream, &server, broken),
         };
         log(&server, &self.name, outcome, started);
         end(running, outcome, upstream);
@@ -183,13 +183,13 @@ impl ToolCall {
     }
 
     /// The answer in place of the server's.
-    fn excuse(&self, server: &Server, broken: Broken) -> (Option<Bytes>, Outcome) {
+    fn excuse(&self, upstream: &Upstream, server: &Server, broken: Broken) -> (Option<Bytes>, Outcome) {
         let (name, tool) = (&server.name, &self.name);
         let (text, retry_after, outcome) = match broken {
             Broken::Cancelled => return (None, Outcome::Cancelled),
             Broken::Unavailable(why) => (unavailable(tool, name, &why), Some(why.retry_after), Outcome::Stub),
             Broken::Failed(failure) => {
-                let why = Unavailable::of(&failure);
+                let why = upstream.unavailable_after(&failure);
                 let note = if failure.maybe_processed() {
                     " The call may or may not have taken effect."
                 } else {

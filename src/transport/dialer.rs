@@ -53,12 +53,12 @@ impl Dialer {
             Reach::Http(http) => {
                 let secure = http.url.scheme() == Some(&Scheme::HTTPS);
                 let tls = if secure { self.trust.client(&http.tls).await? } else { tls::none()? };
-                Ok(Link::http(Http::new(http, tls, self.sizes)))
+                Ok(Link::http(Http::new(http, &server.secrets, tls, self.sizes)))
             }
             Reach::Stdio(stdio) => {
                 let closed = |_| Failure::Unreachable("no slot to start it".into());
                 let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(closed)?;
-                Ok(Link::stdio(Stdio::start(&server.name, stdio, self.sizes, slot)?))
+                Ok(Link::stdio(Stdio::start(server, stdio, self.sizes, slot)?))
             }
         }
     }

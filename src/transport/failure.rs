@@ -37,7 +37,7 @@ pub enum Failure {
         retry_after: Option<Duration>,
     },
     /// The connection, the stream or the process ended before the answer, with why.
-    #[error("ended before it answered: {0}")]
+    #[error("broke off: {0}")]
     Cut(String),
     /// One message is larger than this many bytes.
     #[error("sent a message of more than {0} bytes")]

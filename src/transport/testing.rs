@@ -182,5 +182,6 @@ pub(super) fn server(reach: Reach) -> Server {
         naming: Naming::default(),
         tools: Tools::default(),
         updated_at: None,
+        secrets: vec![],
     }
 }

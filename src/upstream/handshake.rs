@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, timeout};
@@ -20,7 +21,7 @@ use crate::wire::{Kind, Message, notification, request};
 /// Why it is of no use.
 pub async fn try_once(dialer: &Dialer, server: &Server) -> Result<(Hello, Listing), Failure> {
     let trying = async {
-        let ready = Arc::new(connect(dialer, server, 1).await?);
+        let ready = Arc::new(connect(dialer, server, 1, server.connect_timeout).await?);
         let listing = list(ready.clone()).await;
         ready.link.close().await;
         listing.map(|listing| (ready.hello.clone(), listing))
@@ -30,9 +31,18 @@ pub async fn try_once(dialer: &Dialer, server: &Server) -> Result<(Hello, Listin
 }
 
 /// Dials and shakes hands.
-pub(super) async fn connect(dialer: &Dialer, server: &Server, generation: u64) -> Result<Ready, Failure> {
+pub(super) async fn connect(
+    dialer: &Dialer,
+    server: &Server,
+    generation: u64,
+    limit: Duration,
+) -> Result<Ready, Failure> {
     let link = dialer.dial(server).await?;
-    match shake_hands(&link, server).await {
+    let shaken = match timeout(limit, shake_hands(&link, server)).await {
+        Ok(shaken) => shaken,
+        Err(_) => Err(Failure::Unreachable(silence(&link, limit))),
+    };
+    match shaken {
         Ok(hello) => Ok(Ready {
             link,
             hello,
@@ -46,6 +56,17 @@ pub(super) async fn connect(dialer: &Dialer, server: &Server, generation: u64) -
             Err(failure)
         }
     }
+}
+
+/// What to say of a server that does not answer. The usual reason is a program that logs to standard output.
+fn silence(link: &Link, limit: Duration) -> String {
+    let skipped = link.counts().skipped;
+    let printed = if skipped == 0 {
+        String::new()
+    } else {
+        format!(", but printed {skipped} lines that are no messages of MCP: does it log to standard output?")
+    };
+    format!("it did not answer within {limit:?}{printed}")
 }
 
 async fn shake_hands(link: &Link, server: &Server) -> Result<Hello, Failure> {

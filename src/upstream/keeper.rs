@@ -115,10 +115,7 @@ impl Keeper {
             // An attempt that hangs must not put off the one that would succeed. Children may need long to start.
             limit = limit.min(RETRY_TIME);
         }
-        let connecting = connect(&self.dialer, &server, self.generation + 1);
-        let ready = timeout(limit, connecting)
-            .await
-            .unwrap_or_else(|_| Err(Failure::Unreachable(slow("connect", limit))))?;
+        let ready = connect(&self.dialer, &server, self.generation + 1, limit).await?;
         self.generation += 1;
         self.attempt = 0;
         self.down_since = None;

@@ -77,6 +77,8 @@ pub struct Upstream {
     closing: AtomicBool,
     tasks: TaskTracker,
     since: Instant,
+    /// How long after a lost link the next attempt may have to wait.
+    interval: Duration,
 }
 
 /// What callers want of the keeper.
@@ -110,6 +112,7 @@ impl Upstream {
             closing: AtomicBool::new(false),
             tasks: shared.tasks.clone(),
             since: Instant::now(),
+            interval: shared.limits.reconnect_interval,
         });
         shared.tasks.spawn(Keeper::new(upstream.clone(), shared).run());
         upstream
@@ -173,6 +176,15 @@ impl Upstream {
         (!matches!(state, State::Ready(_))).then(|| state.unavailable())
     }
 
+    /// What a call that met `failure` is to be told.
+    pub fn unavailable_after(&self, failure: &Failure) -> Unavailable {
+        let mut unavailable = Unavailable::of(failure);
+        if state::ends_link(failure) && unavailable.retry_after.is_zero() {
+            unavailable.retry_after = self.interval;
+        }
+        unavailable
+    }
+
     /// A server told in the middle of a call that its tools changed.
     pub fn tools_changed(&self) {
         self.wishes.relist.store(true, Ordering::Release);
@@ -216,7 +228,7 @@ impl Upstream {
             Ok(exchange) => Ok(exchange),
             Err((ready, failure)) => {
                 self.doubt(ready.generation, &failure);
-                Err(Unavailable::of(&failure))
+                Err(self.unavailable_after(&failure))
             }
         }
     }

@@ -137,7 +137,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 impl Unavailable {
     /// What a failed call says of the server.
-    pub fn of(failure: &Failure) -> Self {
+    pub(super) fn of(failure: &Failure) -> Self {
         Self {
             what: failure.to_string(),
             retry_after: failure.retry_after().unwrap_or_default(),

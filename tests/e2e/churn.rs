@@ -88,7 +88,8 @@ async fn tasks_end_with_what_they_were_for() {
     let now = || inside.tasks() - up.connections();
     let before = standing("the number of tasks", now).await;
     work(scaled(200, 2_000)).await;
-    let after = until("tasks end", async || Some(now()).filter(|now| *now <= before)).await;
+    // While a link has unused connections, one more task waits to close them.
+    let after = until("tasks end", async || Some(now()).filter(|now| *now <= before + 1)).await;
     eprintln!(
         "{before} tasks before, {after} after {} sessions and {} restarts",
         scaled(200, 2_000),

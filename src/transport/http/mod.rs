@@ -72,14 +72,17 @@ pub(super) struct Http {
 }
 
 impl Http {
-    pub(super) fn new(http: &config::Http, tls: ClientConfig, sizes: Sizes) -> Self {
+    pub(super) fn new(http: &config::Http, secrets: &[String], tls: ClientConfig, sizes: Sizes) -> Self {
+        let headers = http.headers.iter().filter_map(|(_, value)| value.to_str().ok());
+        let query = http.url.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+        let secrets = headers.chain(query.map(|(_, value)| value)).chain(secrets.iter().map(String::as_str));
         let tasks = Tasks::default();
         Self {
             pool: Arc::new(Pool::new(Connector::new(&http.url, tls), tasks.clone())),
             tasks,
             head: ArcSwap::from_pointee(Head::new(http)),
             sizes,
-            secrets: Secrets::new(http.headers.iter().filter_map(|(_, value)| value.to_str().ok())),
+            secrets: Secrets::new(secrets),
             tally: Tally::default(),
             cut: SetOnce::new(),
             closed: OnceCell::new(),

@@ -21,7 +21,7 @@ use crate::transport::testing::{
 
 fn http(peer: &Peer) -> Arc<Http> {
     let Reach::Http(config) = reach(&peer.uri) else { unreachable!() };
-    Arc::new(Http::new(&config, crate::transport::tls::none().unwrap(), SIZES))
+    Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES))
 }
 
 async fn ask(http: &Arc<Http>, id: u64) -> Result<u64, Failure> {
@@ -199,7 +199,7 @@ async fn a_request_that_was_written_is_not_sent_again() {
 async fn a_call_that_waits_for_a_connection_takes_one_that_becomes_free() {
     let peer = Peer::new().await; // takes no TLS handshake
     let Reach::Http(config) = reach(&peer.uri.replace("http:", "https:")) else { unreachable!() };
-    let http = Arc::new(Http::new(&config, crate::transport::tls::none().unwrap(), SIZES));
+    let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
     let (lease, driver, mut far) = by_hand().await;
     let freeing = async {
         while http.pool.waiting() == 0 {
@@ -231,7 +231,7 @@ async fn cut_after(answer: Option<&str>) -> Failure {
     else {
         unreachable!()
     };
-    let http = Arc::new(Http::new(&config, crate::transport::tls::none().unwrap(), SIZES));
+    let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
     let mut exchange = http.request(1, call(1)).unwrap();
     let mut connection = None;
     let begun = async {

@@ -89,7 +89,7 @@ async fn asides_come_before_the_answer() {
 async fn a_stream_left_after_its_answer_does_not_cost_the_connection() {
     let peer = Peer::new().await;
     let Reach::Http(config) = http(&peer.uri) else { unreachable!() };
-    let http = Arc::new(Http::new(&config, crate::transport::tls::none().unwrap(), SIZES));
+    let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
     let (ended, end) = tokio::sync::oneshot::channel();
     let serving = async {
         let mut connection = peer.accept().await;

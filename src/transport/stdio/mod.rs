@@ -32,7 +32,6 @@ use super::tally::Tally;
 use super::text::Secrets;
 use super::{Failure, Sizes};
 use crate::config;
-use crate::names::ServerName;
 use crate::wire::flat;
 
 /// Messages queued for a child that does not read. Whoever has one more waits.
@@ -52,7 +51,7 @@ pub(super) struct Stdio {
 impl Stdio {
     /// Starts the child, which keeps `slot` until it has settled or for two seconds.
     pub(super) fn start(
-        name: &ServerName,
+        server: &config::Server,
         stdio: &config::Stdio,
         sizes: Sizes,
         slot: OwnedSemaphorePermit,
@@ -62,10 +61,12 @@ impl Stdio {
         let orders = Orders::default();
         let common = Arc::new(Common {
             settled: orders.settled.clone(),
-            name: name.clone(),
+            name: server.name.clone(),
             table: Arc::new(Table::new()),
             sizes,
-            secrets: Secrets::new(stdio.env.iter().map(|(_, value)| value.as_str())),
+            secrets: Secrets::new(
+                stdio.env.iter().map(|(_, value)| value).chain(&server.secrets).map(String::as_str),
+            ),
             tail: Mutex::new(VecDeque::new()),
         });
         let (queue, lines) = mpsc::channel(QUEUE);
