@@ -72,8 +72,25 @@ pub fn parse(text: &str, source: &Source<'_>) -> Result<Parsed, Vec<Problem>> {
 /// cannot be read. For those who only want to reach what already runs.
 pub fn addresses(text: &str, source: &Source<'_>) -> (SocketAddr, SocketAddr) {
     let mut reader = Reader::new(source);
-    match node::read(text, &mut vec![]) {
-        Ok(root) => top::addresses(&mut reader, &root),
-        Err(_) => (Config::default().listen, Config::default().admin),
+    match readable_part(text) {
+        Some(root) => top::addresses(&mut reader, &root),
+        None => (Config::default().listen, Config::default().admin),
     }
+}
+
+/// The text up to the line that makes it unreadable, or a few before.
+fn readable_part(text: &str) -> Option<node::Node> {
+    const TRIES: usize = 64;
+    let mut end = match node::read(text, &mut vec![]) {
+        Ok(root) => return Some(root),
+        Err((place, _)) => place.line,
+    };
+    for _ in 0..TRIES {
+        end = end.checked_sub(1)?;
+        let part: String = text.split_inclusive('\n').take(end).collect();
+        if let Ok(root) = node::read(&part, &mut vec![]) {
+            return Some(root);
+        }
+    }
+    None
 }

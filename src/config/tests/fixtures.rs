@@ -1,11 +1,11 @@
 //! Files as people have them, and files as people get them wrong.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::*;
 use super::{DIRECTORY, Fake, folder, lines, name};
-use crate::names::{Naming, Style};
+use crate::names::{Naming, ServerName, Style};
 
 fn valid(file: &str) -> Parsed {
     let path =
@@ -67,7 +67,7 @@ fn every_file_in_config_can_be_loaded() {
         fn variable(&self, name: &str) -> Option<String> {
             Some(format!("the-{name}"))
         }
-        fn read(&self, _: &std::path::Path) -> std::io::Result<String> {
+        fn read(&self, _: &Path) -> std::io::Result<String> {
             Ok("from-a-file\n".into())
         }
         fn executable(&self) -> std::io::Result<PathBuf> {
@@ -236,4 +236,38 @@ fn every_setting_of_a_server_arrives() {
     let pem = Some(PathBuf::from(DIRECTORY).join("good.pem"));
     assert_eq!(reach.tls, Tls { ca: pem.clone(), cert: pem.clone(), key: pem, insecure: true });
     assert_eq!(reach.origin(), "http://127.0.0.1:9");
+}
+
+#[test]
+fn addresses_are_found_in_a_file_that_cannot_be_used() {
+    let fake = Fake::new();
+    let source = Source { name: "test", directory: Path::new(DIRECTORY), world: &fake };
+    let good = "listen: 127.0.0.1:7\nadmin: {listen: '127.0.0.1:8'}\n";
+    for rest in
+        ["", "mcpServers: {a: {command: x, env: {T: '${MISSING}'}}}\n", "mcpServers:\n  a: [\nx: [", "}\n"]
+    {
+        let found = addresses(&format!("{good}{rest}"), &source);
+        assert_eq!(found, (([127, 0, 0, 1], 7).into(), ([127, 0, 0, 1], 8).into()), "{rest}");
+    }
+    let default = Config::default();
+    assert_eq!(addresses("[[[", &source), (default.listen, default.admin));
+}
+
+#[test]
+fn an_entry_that_is_ourselves_is_left_out() {
+    let text = "listen: 127.0.0.1:7\nmcpServers:\n  \
+                us: {url: 'http://localhost:7/mcp'}\n  too: {url: 'http://[::1]:7/mcp/a'}\n  \
+                other: {url: 'http://127.0.0.1:8/mcp'}\n  far: {url: 'http://h.example:7/mcp'}\n";
+    let parsed = Fake::new().parse("test", text).unwrap();
+    let names: Vec<_> = parsed.config.servers.keys().map(ServerName::as_str).collect();
+    assert_eq!(names, ["other", "far"]);
+    assert_eq!(parsed.notes.len(), 2, "{}", lines(&parsed.notes));
+}
+
+#[test]
+fn what_placeholders_stood_for_is_known_as_secret() {
+    let text = "mcpServers: {a: {command: x, args: ['--token=${TOKEN}'], env: {A: plain}}, b: {command: y}}";
+    let parsed = Fake::new().parse("test", text).unwrap();
+    let secrets = |name: &str| parsed.config.servers[name].secrets.clone();
+    assert_eq!((secrets("a"), secrets("b")), (vec!["s3cret-token".to_owned()], vec![]));
 }
