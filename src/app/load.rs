@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::config::{self, DEMO, Machine, Parsed, Problem, Source};
+use crate::config::{self, DEMO, Machine, Parsed, Problem, Source, World as _};
 
 /// Where the file is when nobody says: beside the sources, or where the process runs.
 pub const DEFAULT: &str = "config/trunkline.yaml";
@@ -45,7 +45,7 @@ impl Origin {
     /// Where it says to listen, `listen` and `admin.listen`, even if the rest of it cannot be used: a running trunkline
     /// keeps what it read before.
     pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
-        let text = self.file().map_or_else(|| Ok(DEMO.to_owned()), std::fs::read_to_string);
+        let text = self.file().map_or_else(|| Ok(DEMO.to_owned()), |path| Machine.read(path));
         let source = Source { name: "", directory: Path::new("."), world: &Machine };
         config::addresses(&text.unwrap_or_default(), &source)
     }
@@ -61,8 +61,7 @@ impl Origin {
     /// Where it cannot be read, or is wrong.
     pub fn load(&self) -> Result<Parsed, LoadError> {
         let Some(path) = self.file() else { return read(DEMO, "the built-in configuration", Path::new(".")) };
-        let text =
-            std::fs::read_to_string(path).map_err(|error| LoadError::Unreadable(path.into(), error))?;
+        let text = Machine.read(path).map_err(|error| LoadError::Unreadable(path.into(), error))?;
         let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         read(&text, &path.display().to_string(), directory)
     }

@@ -41,6 +41,10 @@ impl World for Machine {
 
     fn read(&self, path: &Path) -> io::Result<String> {
         const LARGEST: u64 = 1 << 20; // a Kubernetes secret's own limit
+        // A pipe or a device could make us wait for ever.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
         let mut text = String::new();
         std::fs::File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
         if text.len() as u64 > LARGEST {

@@ -124,12 +124,16 @@ impl Endpoint {
 
     async fn read(&self, body: Incoming) -> Result<Bytes, Turned> {
         let limit = self.fleet.limits().request_body;
+        let too_large = || {
+            let text = format!("the message is larger than {limit} bytes, the limit");
+            refuse(Rejection::TooLarge, StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest, &text)
+        };
+        if http_body::Body::size_hint(&body).lower() > limit as u64 {
+            return Err(too_large());
+        }
         match self.clock.within(BODY_TIME, Limited::new(body, limit).collect()).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                let text = format!("the message is larger than {limit} bytes, the limit");
-                Err(refuse(Rejection::TooLarge, StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest, &text))
-            }
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
             Ok(Err(_)) => {
                 let text = "the body ended early";
                 Err(refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, Code::Parse, text))

@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -111,6 +111,10 @@ impl Server {
 
     async fn connection<S: Serve>(self: Arc<Self>, socket: TcpStream, service: Arc<S>) {
         drop(socket.set_nodelay(true)); // without it answers are late, not wrong
+        // The version of HTTP is told by the first bytes, and nothing else limits the wait for them.
+        if timeout(HEADER_TIME, socket.readable()).await.is_err() {
+            return;
+        }
         let service = service_fn(move |request| {
             let service = service.clone();
             async move { Ok::<_, Infallible>(service.serve(request).await) }

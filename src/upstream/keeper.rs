@@ -136,6 +136,7 @@ impl Keeper {
         let (mut hears, mut heard_before) = (false, false);
         let mut relisting: Option<Relisting> = None;
         let mut next_list = Some(Instant::now());
+        let mut listed_at = None;
         let mut announce = self.generation > 1;
         loop {
             let due = due(next_list.filter(|_| relisting.is_none()));
@@ -145,13 +146,13 @@ impl Keeper {
                     Ok(Heard::Message(message)) => {
                         if self.unasked(ready, &message).await {
                             announce = true;
-                            next_list = Some(self.soon(next_list));
+                            next_list = Some(soon(next_list, listed_at));
                         }
                     }
                     Ok(Heard::Open) => {
                         hears = ready.hello.tools_changed;
                         if std::mem::replace(&mut heard_before, true) {
-                            next_list = Some(self.soon(next_list)); // what it told meanwhile was missed
+                            next_list = Some(soon(next_list, listed_at)); // what it told meanwhile was missed
                         }
                     }
                     Ok(Heard::Deaf) => hears = false,
@@ -162,11 +163,12 @@ impl Keeper {
                         return End::Failed(failure);
                     }
                     if upstream.wishes.relist.swap(false, Ordering::AcqRel) {
-                        next_list = Some(self.soon(next_list));
+                        next_list = Some(soon(next_list, listed_at));
                     }
                 }
                 () = due => {
                     next_list = None;
+                    listed_at = Some(Instant::now());
                     relisting = Some(self.relist(ready));
                 }
                 listed = finished(&mut relisting) => {
@@ -180,13 +182,6 @@ impl Keeper {
                 }
             }
         }
-    }
-
-    /// A list request storm makes at most one request a second.
-    #[expect(clippy::unused_self, reason = "reads as a rule of the keeper")]
-    fn soon(&self, planned: Option<Instant>) -> Instant {
-        let now = Instant::now();
-        planned.map_or(now, |at| at.min(now + LIST_PACE))
     }
 
     fn relist(&self, ready: &Arc<Ready>) -> Relisting {
@@ -326,6 +321,13 @@ const RETRY_TIME: Duration = Duration::from_secs(10);
 const LIST_PACE: Duration = Duration::from_secs(1);
 /// How long after a reload calls may still come in on the link that it replaced.
 const LATE_CALLS: Duration = Duration::from_secs(1);
+
+/// When to list because somebody asked for it: now, unless it was done a moment ago.
+fn soon(planned: Option<Instant>, listed_at: Option<Instant>) -> Instant {
+    let now = Instant::now();
+    let earliest = listed_at.map_or(now, |at| now.max(at + LIST_PACE));
+    planned.map_or(earliest, |at| at.min(earliest))
+}
 
 async fn due(at: Option<Instant>) {
     match at {

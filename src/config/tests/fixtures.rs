@@ -150,10 +150,7 @@ fn vs_code_and_cursor() {
 fn librechat() {
     let parsed = valid("librechat.yaml");
     let servers = &parsed.config.servers;
-    assert_eq!(
-        servers.keys().map(crate::names::ServerName::as_str).collect::<Vec<_>>(),
-        ["alpha", "beta", "gamma"]
-    );
+    assert_eq!(servers.keys().map(ServerName::as_str).collect::<Vec<_>>(), ["alpha", "beta", "gamma"]);
     let alpha = &servers["alpha"];
     assert_eq!((alpha.title.as_deref(), alpha.eager), (Some("Alpha"), false));
     assert_eq!(alpha.timeout, Duration::from_secs(3600));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::sync::mpsc;
+use tokio::task::coop::consume_budget;
 use tokio_util::sync::CancellationToken;
 
 use super::allowance::Allowance;
@@ -20,8 +21,10 @@ use crate::transport::{Failure, Sizes, batch};
 const STDERR_RATE: u64 = 64 << 10;
 /// A longer line of standard error is cut into several.
 const STDERR_LINE: usize = 4 << 10;
-/// How much of standard error is kept to explain an exit.
-const STDERR_KEPT: usize = 2 << 10;
+/// What a logged line costs beside its own text: the time, the level, the server.
+const LOG_LINE: u64 = 96;
+/// How many lines are kept, shortened, to explain an exit.
+const KEPT: usize = 16;
 
 /// What every part of a child's care knows.
 #[derive(Debug)]
@@ -82,14 +85,17 @@ pub(super) async fn read(from: impl AsyncRead + Unpin, common: Arc<Common>) -> R
         let routed = batch::each(line.clone(), common.sizes.depth, |message| common.table.route(message));
         if let Err(why) = routed {
             common.table.tally.skipped.add(1);
-            let text = common.secrets.plain(&line, SHORT);
-            if !common.settled.is_cancelled() {
-                tracing::debug!(server = %common.name, %why, "a line of its output is no message: {text}");
-                common.keep(text);
-            } else if let Some(more) = allowance.take(1) {
-                tracing::warn!(server = %common.name, %why, more, "a line of its output is no message: {text}");
+            if let Some(more) = allowance.take(1) {
+                let text = common.secrets.plain(&line, SHORT);
+                if common.settled.is_cancelled() {
+                    tracing::warn!(server = %common.name, %why, more, "a line of its output is no message: {text}");
+                } else {
+                    tracing::debug!(server = %common.name, %why, "a line of its output is no message: {text}");
+                    common.keep(text);
+                }
             }
         }
+        consume_budget().await; // one read may hold thousands of lines
     }
     Ok(())
 }
@@ -102,7 +108,7 @@ pub(super) async fn log(from: impl AsyncRead + Unpin, common: Arc<Common>) -> Re
         if line.trim_ascii().is_empty() {
             continue;
         }
-        if let Some(hushed) = allowance.take(line.len() as u64) {
+        if let Some(hushed) = allowance.take(line.len() as u64 + LOG_LINE) {
             if hushed > 0 {
                 tracing::warn!(server = %common.name, "{hushed} bytes of its standard error were not logged");
             }
@@ -112,11 +118,11 @@ pub(super) async fn log(from: impl AsyncRead + Unpin, common: Arc<Common>) -> Re
             } else {
                 tracing::debug!(target: "trunkline::stderr", server = %common.name, "{text}");
             }
-            common.keep(text);
+            common.keep(plain(&text, SHORT));
         } else {
             common.table.tally.hushed.add(line.len() as u64);
-            common.keep(common.secrets.plain(&line, SHORT));
         }
+        consume_budget().await; // one read may hold thousands of lines
     }
     Ok(())
 }
@@ -124,8 +130,11 @@ pub(super) async fn log(from: impl AsyncRead + Unpin, common: Arc<Common>) -> Re
 impl Common {
     fn keep(&self, line: String) {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if line.is_empty() {
+            return;
+        }
         tail.push_back(line);
-        while tail.len() > 1 && tail.iter().map(String::len).sum::<usize>() > STDERR_KEPT {
+        if tail.len() > KEPT {
             tail.pop_front();
         }
     }
