@@ -14,6 +14,7 @@ mod e2e {
     mod churn;
     mod dead;
     mod exit;
+    mod hostile;
     mod killed;
     mod outage;
     mod protocol;
