@@ -41,6 +41,9 @@ struct ServerStatus {
     tools: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools_cut: Option<&'static str>,
+    /// Why the last attempt to list them failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools_problem: Option<String>,
     /// Names that had to be changed: the server's own → the exposed one.
     #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
     altered_names: serde_json::Map<String, serde_json::Value>,
@@ -78,6 +81,7 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
         revision: None,
         server: None,
         tools: part.map_or(0, |part| part.len()),
+        tools_problem: upstream.unlisted().map(|why| why.to_string()),
         tools_cut: upstream.listing().and_then(|listing| listing.cut),
         altered_names: altered
             .map(|(raw, exposed)| (serde_json::from_slice(raw).unwrap_or_default(), exposed.into()))

@@ -52,11 +52,12 @@ impl ToolCall {
         let [name, meta] = message.params_members(["name", "_meta"]).map_err(|e| bad(&e.to_string()))?;
         let name_at = name.ok_or_else(|| bad("`name` is missing"))?;
         let name = message.string(name_at.clone()).ok_or_else(|| bad("`name` is no string"))?.into();
+        let meta = meta.filter(|meta| message.slice(meta.clone()) != Some("null"));
         let token_at = match meta {
-            Some(meta) => message.members_at(meta, ["progressToken"]).map_err(|e| bad(&e.to_string()))?,
-            None => [None],
+            Some(meta) => message.members_at(meta, ["progressToken"]),
+            None => Ok([None]),
         };
-        let [token_at] = token_at;
+        let [token_at] = token_at.map_err(|why| bad(&format!("`_meta`: {why}")))?;
         Ok(Self { message, id, name, name_at, token_at, guard, asides, clock })
     }
 

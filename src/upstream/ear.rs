@@ -62,7 +62,9 @@ impl Ear {
                         return Ok(Heard::Open);
                     }
                     Err(failure) => {
-                        self.stage = after(failure)?;
+                        // Some servers allow calls and not this stream: then changes have to be asked for.
+                        let refused = matches!(failure, Failure::Unauthorized { .. });
+                        self.stage = if refused { Stage::Deaf } else { after(failure)? };
                         if matches!(self.stage, Stage::Deaf) {
                             return Ok(Heard::Deaf);
                         }

@@ -200,6 +200,7 @@ impl Keeper {
         let mut fatal = None;
         match listed {
             Ok(listing) => {
+                upstream.unlisted.store(None);
                 if let Some(cut) = listing.cut {
                     upstream.series.listing_truncated();
                     tracing::warn!(server = %name, "only a part of its tools is listed: {cut}");
@@ -213,6 +214,7 @@ impl Keeper {
             }
             Err(failure) => {
                 tracing::warn!(server = %name, "its tools could not be listed: {failure}");
+                upstream.unlisted.store(Some(Arc::new(failure.to_string())));
                 fatal = ends_link(&failure).then_some(failure);
             }
         }

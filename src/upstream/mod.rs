@@ -68,6 +68,8 @@ pub struct Upstream {
     server: ArcSwap<Server>,
     status: watch::Sender<Status>,
     listing: ArcSwapOption<Listing>,
+    /// Why the last attempt to list failed, if it did.
+    unlisted: ArcSwapOption<String>,
     /// Counts what clients are to be told of, whether or not the listing differs.
     changes: AtomicU64,
     wishes: Wishes,
@@ -105,6 +107,7 @@ impl Upstream {
             server: ArcSwap::new(server),
             status: watch::Sender::new(Status { state: first, listings: 0 }),
             listing: ArcSwapOption::new(last),
+            unlisted: ArcSwapOption::empty(),
             changes: AtomicU64::new(0),
             wishes: Wishes::default(),
             series,
@@ -141,6 +144,11 @@ impl Upstream {
     /// What it last said it has.
     pub fn listing(&self) -> Option<Arc<Listing>> {
         self.listing.load_full()
+    }
+
+    /// Why the last attempt to list its tools failed, if it did.
+    pub fn unlisted(&self) -> Option<Arc<String>> {
+        self.unlisted.load_full()
     }
 
     /// How often clients were to be told of a change.

@@ -70,7 +70,7 @@ impl<'t> Scan<'t> {
         if self.at < self.text.len() {
             return self.wrong("the end");
         }
-        Err(Malformed::NotRpc(format!("the message is not {wanted}").into()))
+        Err(Malformed::NotRpc(format!("{wanted} was expected here").into()))
     }
 
     fn place(&mut self) -> Result<Span, Malformed> {
