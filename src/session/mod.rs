@@ -4,6 +4,7 @@
 //! Knows no servers and no HTTP. A session proves nothing about who calls: that is checked with every request.
 
 mod keyring;
+mod legs;
 mod outbox;
 mod registry;
 mod stay;
@@ -13,6 +14,7 @@ mod ticket;
 mod tombstones;
 
 pub use keyring::Keyring;
+pub use legs::{Leg, TooManyLegs};
 pub use outbox::Outgoing;
 pub use registry::{Full, Sessions};
 pub use stay::{BeginError, CallGuard, Session};

@@ -1,6 +1,8 @@
 //! One session.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -9,8 +11,10 @@ use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::legs::Legs;
 use super::outbox::{Outbox, Outgoing};
 use super::ticket::{Agreed, Ticket};
+use crate::mcp::{Abilities, Level};
 
 /// A client's stay under one id. An idle one takes well under 1 KiB.
 #[derive(Debug)]
@@ -26,15 +30,36 @@ pub struct Session {
     pub(super) queued: AtomicU64,
     max_calls: usize,
     open: Mutex<Open>,
+    legs: Legs,
+    abilities: Abilities,
+    /// The level of log messages that the client wants, as its number; 0 where it never said.
+    level: AtomicU8,
     /// Wakes the stream: a message, a successor or the end is there.
     wake: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Open {
     calls: Vec<(Box<[u8]>, CancellationToken)>,
     outbox: Outbox,
+    leases: Vec<(Box<str>, Lease)>,
+    closed: bool,
 }
+
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Open")
+            .field("calls", &self.calls.len())
+            .field("outbox", &self.outbox)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Something that lasts as long as a session does, or until it is given back.
+type Lease = Box<dyn Any + Send>;
+
+/// As much as a session may hold.
+const LEASES: usize = 1024;
 
 /// Why a call may not begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -52,13 +77,16 @@ impl Session {
         Self {
             id: id.into(),
             view: view.into(),
-            ticket,
             initialized: AtomicBool::new(false),
             origin,
             touched: AtomicU64::new(micros(origin)),
             queued: AtomicU64::new(0),
             max_calls,
             open: Mutex::default(),
+            legs: Legs::default(),
+            abilities: Abilities::parse(&ticket.agreed.capabilities),
+            level: AtomicU8::new(0),
+            ticket,
             wake: Notify::new(),
         }
     }
@@ -81,6 +109,53 @@ impl Session {
     /// The negotiated revision.
     pub fn revision(&self) -> &str {
         &self.ticket.agreed.revision
+    }
+
+    /// What the client can do for servers.
+    pub fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    /// The level from which on the client wants log messages, if it ever said.
+    pub fn level(&self) -> Option<Level> {
+        Level::from_number(self.level.load(Ordering::Relaxed))
+    }
+
+    /// The client wants log messages from `level` on.
+    pub fn set_level(&self, level: Level) {
+        self.level.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// What tells this stay from all others, and can be used where the id itself must not be seen.
+    pub fn serial(&self) -> u128 {
+        self.ticket.serial
+    }
+
+    /// Keeps `lease` under `key` until it is [given back](Self::give_back) or the session ends. `false` where the session
+    /// holds `key` already, holds too much, or has ended: then the lease is dropped at once.
+    pub fn hold(&self, key: &str, lease: impl Any + Send) -> bool {
+        let mut open = self.open();
+        let takes =
+            !open.closed && open.leases.len() < LEASES && !open.leases.iter().any(|(held, _)| **held == *key);
+        if takes {
+            open.leases.push((key.into(), Box::new(lease)));
+        }
+        takes
+    }
+
+    /// Whether something is held under `key`.
+    pub fn holds(&self, key: &str) -> bool {
+        self.open().leases.iter().any(|(held, _)| **held == *key)
+    }
+
+    /// Drops what is held under `key`. `false` where nothing is.
+    pub fn give_back(&self, key: &str) -> bool {
+        let mut open = self.open();
+        let Some(place) = open.leases.iter().position(|(held, _)| **held == *key) else { return false };
+        let lease = open.leases.swap_remove(place);
+        drop(open); // a lease's end may look at the session
+        drop(lease);
+        true
     }
 
     /// Whether `notifications/initialized` has come. An adopted session counts as initialized.
@@ -139,9 +214,16 @@ impl Session {
         whole
     }
 
-    /// Ends the stream.
+    /// Ends the stream, and all that the session holds.
     pub(super) fn close(&self) {
-        self.with_outbox(Outbox::close);
+        let leases = {
+            let mut open = self.open();
+            open.outbox.close();
+            open.closed = true;
+            std::mem::take(&mut open.leases)
+        };
+        drop(leases);
+        self.legs.close();
         self.wake.notify_waiters();
     }
 
@@ -163,6 +245,10 @@ impl Session {
 
     pub(super) fn with_outbox<T>(&self, work: impl FnOnce(&mut Outbox) -> T) -> T {
         work(&mut self.open().outbox)
+    }
+
+    pub(super) fn legs(&self) -> &Legs {
+        &self.legs
     }
 
     fn open(&self) -> std::sync::MutexGuard<'_, Open> {

@@ -290,3 +290,41 @@ fn an_idle_session_takes_less_than_a_kibibyte() {
     let bytes = size_of::<Session>() + texts.map(str::len).iter().sum::<usize>() + 2 * (8 + 1 + 40);
     assert!(bytes < 1024, "{bytes}");
 }
+
+#[tokio::test]
+async fn answers_find_their_requests_and_ends_reach_them() {
+    let world = World::new(10);
+    let session = world.open("");
+    let answer = |id: &str| {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        crate::wire::Message::parse(text.into(), 9).unwrap()
+    };
+    let (mut first, second) = (session.ask().unwrap(), session.ask().unwrap());
+    assert_ne!(first.id(), second.id());
+    for stranger in ["1", r#""1""#, r#""gw-9""#, r#""gw-""#] {
+        assert!(!session.answered(answer(stranger)), "{stranger}");
+    }
+    assert!(session.answered(answer(&first.id())) && !session.answered(answer(&first.id())));
+    assert!(first.answer().await.is_some());
+    let id = second.id();
+    drop(second);
+    assert!(!session.answered(answer(&id)));
+    let mut last = session.ask().unwrap();
+    world.sessions.close(session.id());
+    assert!(last.answer().await.is_none() && session.ask().is_err());
+}
+
+#[test]
+fn leases_end_with_the_session_or_before() {
+    let world = World::new(10);
+    let session = world.open("");
+    let lease = Arc::new(());
+    assert!(session.hold("a", lease.clone()) && session.hold("b", lease.clone()));
+    assert!(!session.hold("a", lease.clone()) && session.holds("a"));
+    assert_eq!(Arc::strong_count(&lease), 3);
+    assert!(session.give_back("a") && !session.give_back("a"));
+    assert_eq!(Arc::strong_count(&lease), 2);
+    world.sessions.close(session.id());
+    assert_eq!(Arc::strong_count(&lease), 1);
+    assert!(!session.hold("c", lease));
+}
