@@ -5,13 +5,16 @@
 
 mod ear;
 mod exchange;
+mod flights;
 mod handshake;
 mod keeper;
+mod news;
 mod pace;
 mod state;
+mod unasked;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -23,43 +26,29 @@ use tokio_util::task::TaskTracker;
 
 pub use exchange::Exchange;
 pub use handshake::try_once;
+pub use news::{News, Notice};
 pub use state::{Ready, State, Status, Unavailable, Why};
 
 use crate::catalog::Listing;
 use crate::config::{Limits, Server};
+use crate::mcp::{Features, Hello};
 use crate::metrics::ServerSeries;
+use crate::session::Session;
 use crate::transport::{Dialer, Failure};
 use keeper::Keeper;
+use unasked::Usher;
 
 /// What all upstreams share.
 #[derive(Debug, Clone)]
 pub struct Shared {
     /// Dials.
     pub dialer: Arc<Dialer>,
-    /// Told whenever an upstream's listing or usability changed.
+    /// Told whenever an upstream's listing or usability changed, and of what servers say to all.
     pub news: Arc<News>,
     /// Intervals.
     pub limits: Limits,
     /// Owns every task of every upstream.
     pub tasks: TaskTracker,
-}
-
-/// That something changed, for whoever rebuilds the catalog. Any number of changes make one wake-up.
-#[derive(Debug, Default)]
-pub struct News {
-    told: Notify,
-}
-
-impl News {
-    /// Something changed.
-    pub fn tell(&self) {
-        self.told.notify_one();
-    }
-
-    /// Waits until something changed since the last call.
-    pub async fn wait(&self) {
-        self.told.notified().await;
-    }
 }
 
 /// One server kept connected.
@@ -70,9 +59,14 @@ pub struct Upstream {
     listing: ArcSwapOption<Listing>,
     /// Why the last attempt to list failed, if it did.
     unlisted: ArcSwapOption<String>,
-    /// Counts what clients are to be told of, whether or not the listing differs.
-    changes: AtomicU64,
+    /// What it last said of itself.
+    hello: ArcSwapOption<Hello>,
+    /// Counts what clients are to be told of, by kind, whether or not the listing differs.
+    changes: [AtomicU64; 4],
+    /// Counts the links, the shared one and those of sessions.
+    generations: AtomicU64,
     wishes: Wishes,
+    news: Arc<News>,
     series: Arc<ServerSeries>,
     stop: CancellationToken,
     /// The whole process ends, so no late calls can come.
@@ -88,7 +82,15 @@ pub struct Upstream {
 struct Wishes {
     woken: Notify,
     relist: AtomicBool,
+    /// What the server said has changed, in calls.
+    changed: AtomicU8,
     doubted: std::sync::Mutex<Option<(u64, Failure)>>,
+}
+
+impl Wishes {
+    fn changed(&self) -> Features {
+        Features::from_bits(self.changed.swap(0, Ordering::AcqRel))
+    }
 }
 
 /// How long a call waits for a connection that is just being made.
@@ -108,8 +110,11 @@ impl Upstream {
             status: watch::Sender::new(Status { state: first, listings: 0 }),
             listing: ArcSwapOption::new(last),
             unlisted: ArcSwapOption::empty(),
-            changes: AtomicU64::new(0),
+            hello: ArcSwapOption::empty(),
+            changes: [const { AtomicU64::new(0) }; 4],
+            generations: AtomicU64::new(0),
             wishes: Wishes::default(),
+            news: shared.news.clone(),
             series,
             stop: CancellationToken::new(),
             closing: AtomicBool::new(false),
@@ -151,9 +156,24 @@ impl Upstream {
         self.unlisted.load_full()
     }
 
-    /// How often clients were to be told of a change.
-    pub fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+    /// What it last said of itself, also while it is down.
+    pub fn hello(&self) -> Option<Arc<Hello>> {
+        self.hello.load_full()
+    }
+
+    /// How often clients were to be told of a change of each [kind](Feature::index).
+    pub fn changes(&self) -> [u64; 4] {
+        self.changes.each_ref().map(|count| count.load(Ordering::Acquire))
+    }
+
+    fn count_changes(&self, features: Features) {
+        for count in features.iter().filter_map(|feature| self.changes.get(feature.index())) {
+            count.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn usher(&self) -> Usher {
+        Usher { server: self.server().name.clone(), news: self.news.clone(), series: self.series.clone() }
     }
 
     /// When it was made.
@@ -193,25 +213,26 @@ impl Upstream {
         unavailable
     }
 
-    /// A server told in the middle of a call that its tools changed.
-    pub fn tools_changed(&self) {
-        self.wishes.relist.store(true, Ordering::Release);
+    /// The server told in the middle of a call that what it lists changed.
+    pub fn changed(&self, features: Features) {
+        self.wishes.changed.fetch_or(features.bits(), Ordering::AcqRel);
         self.wishes.woken.notify_one();
     }
 
-    /// Sends a request that `write` makes for an id of ours.
+    /// Sends a request of `session`'s client that `write` makes for an id of ours.
     ///
     /// # Errors
     /// Where the server is not connected: at once, but for a connection that is just being made for the first time.
     pub async fn begin(
         self: &Arc<Self>,
+        session: &Arc<Session>,
         write: &(dyn Fn(u64) -> Bytes + Sync),
     ) -> Result<Exchange, Unavailable> {
         let ready = match self.state() {
             State::Ready(ready) => ready,
             State::Idle | State::Connecting | State::Down(_) | State::Stopped => self.ready_after(0).await?,
         };
-        self.exchange(ready, write).await
+        self.exchange(ready, session, write).await
     }
 
     /// As [`begin`](Self::begin), on a link younger than the one that `failed` with a lost session.
@@ -220,19 +241,21 @@ impl Upstream {
     /// As there.
     pub async fn begin_anew(
         self: &Arc<Self>,
+        session: &Arc<Session>,
         failed: &Exchange,
         write: &(dyn Fn(u64) -> Bytes + Sync),
     ) -> Result<Exchange, Unavailable> {
         let ready = self.ready_after(failed.generation()).await?;
-        self.exchange(ready, write).await
+        self.exchange(ready, session, write).await
     }
 
     async fn exchange(
         self: &Arc<Self>,
         ready: Arc<Ready>,
+        session: &Arc<Session>,
         write: &(dyn Fn(u64) -> Bytes + Sync),
     ) -> Result<Exchange, Unavailable> {
-        match Exchange::open(ready, write).await {
+        match Exchange::open(ready, session, write).await {
             Ok(exchange) => Ok(exchange),
             Err((ready, failure)) => {
                 self.doubt(ready.generation, &failure);

@@ -1,13 +1,17 @@
 //! How an upstream is.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::flights::Flights;
 use crate::mcp::{Hello, method};
+use crate::session::Session;
 use crate::transport::{Failure, Link};
 use crate::wire::{self, Code, Message};
 
@@ -45,15 +49,28 @@ pub struct Ready {
     /// The link.
     pub link: Link,
     /// What the server said of itself.
-    pub hello: Hello,
+    pub hello: Arc<Hello>,
     /// Since when.
     pub since: Instant,
     /// Counts the links of this upstream, from 1.
     pub generation: u64,
+    /// The only session that uses the link, if it is not for all.
+    pub(super) owner: Option<Owner>,
     /// The last request id used.
     pub(super) ids: AtomicU64,
-    /// Calls in flight on this link.
+    /// Counts the calls in flight on this link, and what else it must not be closed under.
     pub(super) calls: TaskTracker,
+    /// Whose they are.
+    pub(super) flights: Flights,
+    /// Cancelled once the link is of no use any more.
+    pub(super) over: CancellationToken,
+}
+
+/// The only session that uses a link.
+#[derive(Debug, Clone)]
+pub(super) struct Owner {
+    pub(super) serial: u128,
+    pub(super) session: Weak<Session>,
 }
 
 /// What the keeper publishes.
@@ -116,8 +133,8 @@ impl State {
 }
 
 impl Ready {
-    /// Answers a server's own request, so that it does not wait in vain: we offer it nothing but `ping`.
-    pub(super) async fn answer(&self, asked: &Message) {
+    /// Answers a server's own request that no client can be asked, so that it does not wait in vain.
+    pub(super) async fn refuse(&self, asked: &Message) {
         let id = asked.id().unwrap_or_default();
         let text = match asked.method() {
             method::PING => wire::response(&id, b"{}"),
@@ -127,7 +144,17 @@ impl Ready {
                 &format!("{other} was not offered by this client"),
             ),
         };
-        // A server that does not read loses the answer, not us.
+        self.say(text).await;
+    }
+
+    /// Answers a server's own request for which there is no client just now.
+    pub(super) async fn refuse_leg(&self, asked: &Message) {
+        let why = "no client can be asked: none is known to have caused this request";
+        self.say(wire::error(Some(&asked.id().unwrap_or_default()), Code::Internal, why)).await;
+    }
+
+    /// Sends the answer to a server's own request. A server that does not read loses it, not us.
+    pub(super) async fn say(&self, text: Bytes) {
         drop(timeout(ANSWER_TIME, self.link.send(text)).await);
     }
 }
