@@ -56,8 +56,8 @@ impl Work {
             .replaced
             .iter()
             .filter_map(|name| {
-                let last = self.upstreams.get(name).and_then(|upstream| upstream.listing());
-                new.servers.get(name).map(|server| self.spawn(server, last, shared))
+                let before = self.upstreams.get(name).map(Arc::as_ref);
+                new.servers.get(name).map(|server| self.spawn(server, before, shared))
             })
             .collect();
         // One deadline for all: they warm up side by side.
@@ -75,8 +75,8 @@ impl Work {
         retired
     }
 
-    fn spawn(&self, server: &Arc<Server>, last: Option<Arc<Listing>>, shared: &Shared) -> Arc<Upstream> {
-        Upstream::spawn(server.clone(), last, self.metrics.server(server.name.as_str()), shared)
+    fn spawn(&self, server: &Arc<Server>, before: Option<&Upstream>, shared: &Shared) -> Arc<Upstream> {
+        Upstream::spawn(server.clone(), before, self.metrics.server(server.name.as_str()), shared)
     }
 
     /// Makes the parts anew whose listing or settings changed; returns whose, and which kinds of theirs.

@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -40,7 +39,7 @@ impl Exchange {
         session: &Arc<Session>,
         write: &(dyn Fn(u64) -> Bytes + Sync),
     ) -> Result<Self, (Arc<Ready>, Failure)> {
-        let id = ready.ids.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = ready.id();
         let (seat, inbox) = ready.flights.enter(id, session);
         let flight = InFlight { id, seat, inbox, _in_flight: ready.calls.token(), ready };
         match flight.ready.link.request(id, write(id)).await {

@@ -1,7 +1,7 @@
 //! What is said before a server is of use: `initialize`, and what it lists.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -166,8 +166,7 @@ async fn pages(ready: &Ready, feature: Feature, must: bool) -> Result<Listing, F
     let mut pages = Pages::new(feature);
     let mut params = "{}".to_owned();
     loop {
-        let id = ready.ids.fetch_add(1, Ordering::Relaxed) + 1;
-        let answer = ask(&ready.link, id, feature.list(), &params).await?;
+        let answer = ask(&ready.link, ready.id(), feature.list(), &params).await?;
         match result_of(&answer) {
             Err(_) if !must => return Ok(pages.finish()),
             // An empty cursor is valid, but some mean by it that there are no more pages.

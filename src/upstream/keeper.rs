@@ -27,7 +27,7 @@ pub(super) struct Keeper {
     pace: Pace,
     /// How often a lost session may be opened again whatever `pace` says: the server answers, so it is not away.
     renewals: Pace,
-    usher: Usher,
+    usher: Arc<Usher>,
     /// How many links there were.
     links: u64,
     attempt: u32,
@@ -51,7 +51,7 @@ impl Keeper {
             news: shared.news.clone(),
             pace: Pace::new(shared.limits.reconnect_interval),
             renewals: Pace::new(shared.limits.reconnect_interval),
-            usher: upstream.usher(),
+            usher: upstream.usher.clone(),
             limits: shared.limits.clone(),
             links: 0,
             attempt: 0,
@@ -118,7 +118,7 @@ impl Keeper {
             // An attempt that hangs must not put off the one that would succeed. Children may need long to start.
             limit = limit.min(RETRY_TIME);
         }
-        let generation = self.upstream.generations.fetch_add(1, Ordering::Relaxed) + 1;
+        let generation = self.upstream.generation();
         let ready = connect(&self.dialer, &server, generation, limit, &Face::Anyone).await?;
         self.links += 1;
         self.attempt = 0;
@@ -129,6 +129,7 @@ impl Keeper {
             let hello = &ready.hello;
             tracing::info!(server = %server.name, revision = %hello.revision, name = hello.server.name, "connected");
         }
+        self.upstream.subscriptions.attach(&ready);
         self.publish(State::Ready(ready.clone()));
         Ok(ready)
     }
@@ -138,6 +139,7 @@ impl Keeper {
         let upstream = self.upstream.clone();
         let process = matches!(upstream.server().reach, Reach::Stdio(_));
         let mut ear = Ear::new(ready.clone(), process, self.limits.reconnect_interval);
+        let mut levels = pin!(upstream.levels.keep(ready));
         let (mut hears, mut heard_before) = (false, false);
         let mut relisting: Option<Relisting> = None;
         let mut next_list = Some(Instant::now());
@@ -182,6 +184,7 @@ impl Keeper {
                         next_list = Some(soon(next_list, listed_at));
                     }
                 }
+                () = &mut levels => {} // never
                 () = due => {
                     next_list = None;
                     listed_at = Some(Instant::now());
@@ -305,6 +308,7 @@ impl Keeper {
             () = hearing => {}
         }
         self.publish(State::Stopped);
+        self.upstream.subscriptions.detach(ready);
         ready.over.cancel();
         ready.link.close().await;
     }
@@ -313,6 +317,7 @@ impl Keeper {
     /// session is gone, each of them hears so itself and is sent again.
     fn release(&self, ready: Arc<Ready>) {
         let limit = self.limits.drain_timeout;
+        self.upstream.subscriptions.detach(&ready);
         ready.over.cancel();
         self.upstream.tasks.spawn(async move {
             ready.calls.close();

@@ -8,9 +8,11 @@ mod exchange;
 mod flights;
 mod handshake;
 mod keeper;
+mod levels;
 mod news;
 mod pace;
 mod state;
+mod subscriptions;
 mod unasked;
 
 use std::sync::Arc;
@@ -26,16 +28,20 @@ use tokio_util::task::TaskTracker;
 
 pub use exchange::Exchange;
 pub use handshake::try_once;
+pub use levels::LevelWish;
 pub use news::{News, Notice};
 pub use state::{Ready, State, Status, Unavailable, Why};
+pub use subscriptions::Subscription;
 
 use crate::catalog::Listing;
 use crate::config::{Limits, Server};
-use crate::mcp::{Features, Hello};
+use crate::mcp::{Features, Hello, Level};
 use crate::metrics::ServerSeries;
 use crate::session::Session;
 use crate::transport::{Dialer, Failure};
 use keeper::Keeper;
+use levels::Levels;
+use subscriptions::{Missed, Subscriptions};
 use unasked::Usher;
 
 /// What all upstreams share.
@@ -63,10 +69,12 @@ pub struct Upstream {
     hello: ArcSwapOption<Hello>,
     /// Counts what clients are to be told of, by kind, whether or not the listing differs.
     changes: [AtomicU64; 4],
-    /// Counts the links, the shared one and those of sessions.
-    generations: AtomicU64,
+    /// Counts the links, the shared ones and those of sessions; its successor counts on.
+    generations: Arc<AtomicU64>,
+    subscriptions: Arc<Subscriptions>,
+    levels: Arc<Levels>,
+    usher: Arc<Usher>,
     wishes: Wishes,
-    news: Arc<News>,
     series: Arc<ServerSeries>,
     stop: CancellationToken,
     /// The whole process ends, so no late calls can come.
@@ -93,28 +101,49 @@ impl Wishes {
     }
 }
 
+/// Why there is no subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubscribeError {
+    /// The server cannot be asked now.
+    Unavailable(Unavailable),
+    /// The server does not want it: its raw error object, or ours in its place where it offers no subscriptions.
+    Refused(Bytes),
+}
+
+/// Of a server that offers no subscriptions.
+const NO_SUBSCRIPTIONS: &[u8] = br#"{"code":-32601,"message":"this server offers no subscriptions"}"#;
+
 /// How long a call waits for a connection that is just being made.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Upstream {
-    /// Starts to keep `server` connected; `last` is what it listed in an earlier life.
+    /// Starts to keep `server` connected. It goes on with what is known of its predecessor and wanted of it, if it has
+    /// one.
     pub fn spawn(
         server: Arc<Server>,
-        last: Option<Arc<Listing>>,
+        before: Option<&Self>,
         series: Arc<ServerSeries>,
         shared: &Shared,
     ) -> Arc<Self> {
         let first = if server.eager { State::Connecting } else { State::Idle };
+        let name = server.name.clone();
+        let subscriptions = before.map_or_else(
+            || Subscriptions::new(name.clone(), shared.news.clone(), shared.tasks.clone()),
+            |before| before.subscriptions.clone(),
+        );
+        let usher = Usher::new(name, shared.news.clone(), series.clone(), subscriptions.clone());
         let upstream = Arc::new(Self {
             server: ArcSwap::new(server),
             status: watch::Sender::new(Status { state: first, listings: 0 }),
-            listing: ArcSwapOption::new(last),
+            listing: ArcSwapOption::new(before.and_then(Self::listing)),
             unlisted: ArcSwapOption::empty(),
-            hello: ArcSwapOption::empty(),
+            hello: ArcSwapOption::new(before.and_then(Self::hello)),
             changes: [const { AtomicU64::new(0) }; 4],
-            generations: AtomicU64::new(0),
+            generations: before.map(|before| before.generations.clone()).unwrap_or_default(),
+            subscriptions,
+            levels: before.map(|before| before.levels.clone()).unwrap_or_default(),
+            usher: Arc::new(usher),
             wishes: Wishes::default(),
-            news: shared.news.clone(),
             series,
             stop: CancellationToken::new(),
             closing: AtomicBool::new(false),
@@ -172,8 +201,9 @@ impl Upstream {
         }
     }
 
-    fn usher(&self) -> Usher {
-        Usher { server: self.server().name.clone(), news: self.news.clone(), series: self.series.clone() }
+    /// The number of the next link.
+    fn generation(&self) -> u64 {
+        self.generations.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// When it was made.
@@ -228,10 +258,7 @@ impl Upstream {
         session: &Arc<Session>,
         write: &(dyn Fn(u64) -> Bytes + Sync),
     ) -> Result<Exchange, Unavailable> {
-        let ready = match self.state() {
-            State::Ready(ready) => ready,
-            State::Idle | State::Connecting | State::Down(_) | State::Stopped => self.ready_after(0).await?,
-        };
+        let ready = self.ready().await?;
         self.exchange(ready, session, write).await
     }
 
@@ -249,6 +276,36 @@ impl Upstream {
         self.exchange(ready, session, write).await
     }
 
+    /// Wants to hear of the resource `uri`, the server's own URI, by [`Notice::Updated`]. Whatever the number of those who
+    /// do, the server is asked once; the last one's end tells it so, and after a reconnect it is asked again.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked, or does not want it.
+    pub async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Subscription, SubscribeError> {
+        let ready = self.ready().await.map_err(SubscribeError::Unavailable)?;
+        if !ready.hello.offers.subscribe {
+            return Err(SubscribeError::Refused(Bytes::from_static(NO_SUBSCRIPTIONS)));
+        }
+        self.subscriptions.subscribe(uri).await.map_err(|missed| match missed {
+            Missed::Full => {
+                let what = format!("has {} subscriptions already, the limit", subscriptions::MOST);
+                SubscribeError::Unavailable(Unavailable::soon(what))
+            }
+            Missed::Away => SubscribeError::Unavailable(self.state().unavailable()),
+            Missed::Refused(error) => SubscribeError::Refused(error),
+            Missed::Failed(generation, failure) => {
+                self.doubt(generation, &failure);
+                SubscribeError::Unavailable(self.unavailable_after(&failure))
+            }
+        })
+    }
+
+    /// Wants log messages of the server from `level` on, for as long as the wish is held. What comes is what the loudest
+    /// wish of all asks for.
+    pub fn want_level(&self, level: Level) -> LevelWish {
+        self.levels.wish(level)
+    }
+
     async fn exchange(
         self: &Arc<Self>,
         ready: Arc<Ready>,
@@ -261,6 +318,13 @@ impl Upstream {
                 self.doubt(ready.generation, &failure);
                 Err(self.unavailable_after(&failure))
             }
+        }
+    }
+
+    async fn ready(&self) -> Result<Arc<Ready>, Unavailable> {
+        match self.state() {
+            State::Ready(ready) => Ok(ready),
+            State::Idle | State::Connecting | State::Down(_) | State::Stopped => self.ready_after(0).await,
         }
     }
 

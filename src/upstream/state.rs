@@ -1,6 +1,6 @@
 //! How an upstream is.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -115,14 +115,9 @@ impl State {
     }
 
     pub(super) fn unavailable(&self) -> Unavailable {
-        let soon = |what: &str| Unavailable {
-            what: what.into(),
-            retry_after: Duration::from_secs(1),
-            unauthorized: false,
-        };
         match self {
-            Self::Idle | Self::Connecting | Self::Ready(_) => soon("is still being connected"),
-            Self::Stopped => soon("has just been removed or replaced in the configuration"),
+            Self::Idle | Self::Connecting | Self::Ready(_) => Unavailable::soon("is still being connected"),
+            Self::Stopped => Unavailable::soon("has just been removed or replaced in the configuration"),
             Self::Down(why) => Unavailable {
                 what: why.what.clone(),
                 retry_after: why.next.saturating_duration_since(Instant::now()),
@@ -133,6 +128,11 @@ impl State {
 }
 
 impl Ready {
+    /// An id for a request.
+    pub(super) fn id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// Answers a server's own request that no client can be asked, so that it does not wait in vain.
     pub(super) async fn refuse(&self, asked: &Message) {
         let id = asked.id().unwrap_or_default();
@@ -163,6 +163,11 @@ impl Ready {
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 impl Unavailable {
+    /// It is worth trying again in a moment.
+    pub(super) fn soon(what: impl Into<String>) -> Self {
+        Self { what: what.into(), retry_after: Duration::from_secs(1), unauthorized: false }
+    }
+
     /// What a failed call says of the server.
     pub(super) fn of(failure: &Failure) -> Self {
         Self {

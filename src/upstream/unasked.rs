@@ -1,23 +1,42 @@
 //! What a server says outside of any call, and to whom it goes.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::news::{News, Notice};
+use super::pace::Allowance;
 use super::state::Ready;
+use super::subscriptions::Subscriptions;
 use crate::mcp::{Features, Level, method};
 use crate::metrics::ServerSeries;
 use crate::names::ServerName;
 use crate::wire::{Kind, Message, Text, members};
 
+/// What one server may tell all clients per second: log lines and the like, and changes of resources.
+const FLOOD: NonZeroU32 = NonZeroU32::new(64).unwrap();
+
 /// Brings what came outside of any call to where it belongs.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Usher {
-    pub(super) server: ServerName,
-    pub(super) news: Arc<News>,
-    pub(super) series: Arc<ServerSeries>,
+    server: ServerName,
+    news: Arc<News>,
+    series: Arc<ServerSeries>,
+    subscriptions: Arc<Subscriptions>,
+    lines: Allowance,
+    updates: Allowance,
 }
 
 impl Usher {
+    pub(super) fn new(
+        server: ServerName,
+        news: Arc<News>,
+        series: Arc<ServerSeries>,
+        subscriptions: Arc<Subscriptions>,
+    ) -> Self {
+        let (lines, updates) = (Allowance::new(FLOOD), Allowance::new(FLOOD));
+        Self { server, news, series, subscriptions, lines, updates }
+    }
+
     /// Takes one message; gives back which lists the server says have changed.
     pub(super) async fn take(&self, ready: &Arc<Ready>, message: Message) -> Features {
         match message.kind() {
@@ -70,9 +89,9 @@ impl Usher {
     /// Subscriptions are the keeper's: what a session's own link says of resources, the keeper's says as well.
     fn updated(&self, ready: &Ready, message: Message) {
         let uri = param(&message, "uri").and_then(Text::of).map(Arc::from);
-        if let (Some(uri), None) = (uri, &ready.owner) {
+        if let (Some(uri), None, true) = (uri, &ready.owner, self.subscriptions.any()) {
             let (server, message) = (self.server.clone(), Arc::new(message));
-            self.news.send(Notice::Updated { server, uri, message });
+            self.send(&self.updates, Notice::Updated { server, uri, message });
         }
     }
 
@@ -83,7 +102,7 @@ impl Usher {
         let server = self.server.clone();
         match (message.method(), level, owner) {
             (method::MESSAGE, Some(level), None) => {
-                self.news.send(Notice::Logged { server, level, message: Arc::new(message) });
+                self.send(&self.lines, Notice::Logged { server, level, message: Arc::new(message) });
             }
             (method::MESSAGE, Some(level), Some(owner)) => {
                 let session = owner.session.upgrade();
@@ -96,8 +115,16 @@ impl Usher {
             (method::MESSAGE, None, _) => self.count(false),
             _ => {
                 let session = owner.map(|owner| owner.serial);
-                self.news.send(Notice::Told { server, session, message: Arc::new(message) });
+                self.send(&self.lines, Notice::Told { server, session, message: Arc::new(message) });
             }
+        }
+    }
+
+    fn send(&self, allowance: &Allowance, notice: Notice) {
+        let allowed = allowance.take();
+        self.count(allowed);
+        if allowed {
+            self.news.send(notice);
         }
     }
 
