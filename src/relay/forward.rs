@@ -11,7 +11,7 @@ use super::refusal::{Refusal, stub, unavailable};
 use crate::catalog::Route;
 use crate::clock::Clock;
 use crate::config::Server;
-use crate::mcp::method;
+use crate::mcp::{Features, method};
 use crate::metrics::{Method, Outcome, Running};
 use crate::session::CallGuard;
 use crate::transport::Failure;
@@ -95,11 +95,13 @@ impl ToolCall {
     ) -> Result<Message, Broken> {
         let write = |id| self.write(route, id);
         let last = Instant::now() + server.max_total;
-        let mut exchange = self.begun(server.timeout, upstream.begin(&write)).await?;
+        let mut exchange = self.begun(server.timeout, upstream.begin(self.guard.session(), &write)).await?;
         let mut answer = self.read_answer(upstream, &mut exchange, last).await;
         if let Err(Broken::Failed(lost @ Failure::SessionGone)) = &answer {
             upstream.doubt(exchange.generation(), lost);
-            exchange = self.begun(server.timeout, upstream.begin_anew(&exchange, &write)).await?;
+            exchange = self
+                .begun(server.timeout, upstream.begin_anew(self.guard.session(), &exchange, &write))
+                .await?;
             answer = self.read_answer(upstream, &mut exchange, last).await;
         }
         match &answer {
@@ -146,7 +148,7 @@ impl ToolCall {
 
     async fn aside(&self, upstream: &Upstream, exchange: &Exchange, message: Message) {
         match message.method() {
-            method::TOOLS_CHANGED => upstream.tools_changed(),
+            method::TOOLS_CHANGED => upstream.changed(Features::changed_by(method::TOOLS_CHANGED)),
             method::PROGRESS => {
                 if let Some(progress) = self.progress(exchange, &message) {
                     self.asides.push(progress).await;
