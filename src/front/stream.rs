@@ -68,7 +68,7 @@ impl Source {
 
     fn concerns(&self, notice: &Notice) -> bool {
         match &self.view {
-            View::All => true,
+            View::All | View::Named(_) => true,
             View::One(server) => notice.servers.contains(server),
         }
     }
