@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub catalog: Catalog,
     /// Who answers.
     pub upstreams: HashMap<ServerName, Arc<Upstream>>,
+    /// How many notices there were by then: whoever was away while it grew has missed some.
+    pub notices: u64,
 }
 
 /// That the tools of some servers changed.
@@ -76,6 +78,7 @@ impl Fleet {
                 config: nothing,
                 catalog: Catalog::default(),
                 upstreams: HashMap::new(),
+                notices: 0,
             }),
             work: Mutex::new(Work::new(metrics)),
             notices: broadcast::Sender::new(NOTICES),
@@ -160,7 +163,8 @@ impl Fleet {
         if changed.is_empty() && catalog.tools(&View::All) != self.snapshot.load().catalog.tools(&View::All) {
             changed = config.servers.keys().cloned().collect(); // the same tools in another order
         }
-        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams }));
+        let notices = self.snapshot.load().notices + u64::from(!changed.is_empty());
+        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams, notices }));
         if !changed.is_empty() {
             // Nobody listening is fine.
             drop(self.notices.send(Notice { servers: changed.into() }));
