@@ -203,6 +203,9 @@ impl fmt::Debug for Call {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Limits;
+    use crate::metrics::Metrics;
+    use crate::session::{Agreed, Keyring, Sessions, Told};
 
     #[tokio::test]
     async fn asides_come_in_order_before_the_answer_however_many() {
@@ -252,5 +255,56 @@ mod tests {
         told.await.unwrap();
         tasks.close();
         tasks.wait().await;
+    }
+
+    #[tokio::test]
+    async fn a_kept_call_goes_on_without_a_reader() {
+        let sessions = Sessions::new(&Limits::default(), Arc::new(Keyring::random()), Metrics::new("test"));
+        let agreed = Agreed { revision: "2025-11-25".into(), capabilities: "{}".into(), client: "".into() };
+        let session = sessions.open("", agreed).unwrap();
+        let tasks = TaskTracker::new();
+        let call = Call::start(&tasks, |asides| async move {
+            for n in 1..=1000 {
+                asides.push(n.to_string().into()).await;
+            }
+            Some("end".into())
+        });
+        let follower = call.keep(&session, Some(b"1"), vec!["0".into()]);
+        let start = follower.mark();
+        drop(follower);
+        tasks.close();
+        tasks.wait().await;
+        let crate::session::Resumed::Stream(mut follower) = session.resume(&start) else { panic!() };
+        for n in 0..=1000_u64 {
+            let message = n.to_string().into();
+            assert_eq!(follower.next().await, Some(Told::Message { number: n + 1, message, last: false }));
+        }
+        let end = Told::Message { number: 1002, message: "end".into(), last: true };
+        assert_eq!((follower.next().await, follower.next().await), (Some(end), None));
+    }
+
+    #[tokio::test]
+    async fn joined_calls_run_side_by_side_and_tell_everything() {
+        let tasks = TaskTracker::new();
+        let (go, wait) = tokio::sync::oneshot::channel();
+        let first = Call::start(&tasks, |asides| async move {
+            asides.push("aside".into()).await;
+            wait.await.unwrap();
+            for _ in 0..1000 {
+                asides.push("more".into()).await;
+            }
+            Some("first".into())
+        });
+        let second = Call::start(&tasks, |_| async { Some("second".into()) });
+        let cancelled = Call::start(&tasks, |_| async { None });
+        let mut all = Call::join(vec![first, second, cancelled]).unwrap();
+        assert_eq!(all.step().await, Step::Aside("aside".into()));
+        assert_eq!(all.step().await, Step::Part("second".into()), "it does not wait for the first");
+        go.send(()).unwrap();
+        for _ in 0..1000 {
+            assert_eq!(all.step().await, Step::Aside("more".into()));
+        }
+        assert_eq!(all.step().await, Step::Answer(Some("first".into())));
+        assert!(Call::join(Vec::new()).is_none());
     }
 }
