@@ -30,23 +30,20 @@ impl Body {
         Self { incoming, lease: Some(lease) }
     }
 
-    /// Whether nothing is left, as far as is known without reading; the connection is free then.
-    pub(super) fn is_over(&mut self, pool: &Arc<Pool>) -> bool {
-        let over = self.incoming.is_end_stream();
-        if over {
-            self.free(pool);
-        }
-        over
-    }
-
-    /// Whether the end is there already. Swallows what is there instead.
+    /// Whether the end is there already; the connection is free then. Swallows a little that is there before it.
     pub(super) fn ends_now(&mut self, pool: &Arc<Pool>) -> bool {
-        let next = Pin::new(&mut self.incoming).poll_frame(&mut Context::from_waker(Waker::noop()));
-        let ends = matches!(next, Poll::Ready(None));
-        if ends {
-            self.free(pool);
+        const FEW: usize = 4;
+        for _ in 0..FEW {
+            match Pin::new(&mut self.incoming).poll_frame(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(None) => {
+                    self.free(pool);
+                    return true;
+                }
+                Poll::Ready(Some(Err(_))) | Poll::Pending => return false,
+            }
         }
-        ends
+        false
     }
 
     /// The next bytes; `None` at the end.

@@ -244,10 +244,7 @@ impl Exchange {
         }
         if let Stage::Streaming(events) = std::mem::replace(&mut self.stage, Stage::Answered) {
             // Most servers end the stream right behind the answer. Dropped before that, the connection would be lost.
-            let mut body = events.into_body();
-            if !body.ends_now(&self.http.pool) {
-                self.http.leave(body);
-            }
+            self.http.leave(events.into_body());
         }
         answer
     }

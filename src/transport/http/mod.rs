@@ -178,9 +178,9 @@ impl Http {
         Ok(())
     }
 
-    /// Leaves the rest of a body unread.
+    /// Leaves a body that nobody wants.
     fn leave(&self, mut body: Body) {
-        if !body.is_over(&self.pool) {
+        if !body.ends_now(&self.pool) {
             self.tasks.start(body::drain(body, Arc::clone(&self.pool)));
         }
     }

@@ -185,18 +185,18 @@ impl Posted {
     pub(in crate::transport) async fn next(&mut self) -> Result<Message, Failure> {
         while let Some(posting) = &mut self.posting {
             select! {
-                biased;
-                message = self.call.next() => {
-                    if message.as_ref().map_or(true, is_answer) {
-                        self.leave();
-                    }
-                    return message;
-                }
+                biased; // most servers take the request before they answer
                 posted = posting => {
                     self.posting = None;
                     if let Err(failure) = posted {
                         self.call.fail(failure);
                     }
+                }
+                message = self.call.next() => {
+                    if message.as_ref().map_or(true, is_answer) {
+                        self.leave();
+                    }
+                    return message;
                 }
             }
         }
