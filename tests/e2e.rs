@@ -16,6 +16,7 @@ mod e2e {
     mod exit;
     mod hostile;
     mod killed;
+    mod legs;
     mod outage;
     mod protocol;
     mod reload;

@@ -113,7 +113,7 @@ impl Endpoint {
             return self.initialize(&view, &message);
         }
         let session = self.session(&view, headers, message.id().as_deref())?;
-        let caller = Caller { session, view };
+        let caller = Caller { session, view, events: accepts.events };
         Ok(match self.relay.handle(&caller, message) {
             Handled::Now(answer) if accepts.json => json(answer),
             Handled::Now(answer) => events(wire::frame(&answer).into()),

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -32,7 +33,11 @@ pub enum Step {
 /// What a call wants to tell before its answer. The call and its reader are polled by the same task in turn, so nobody
 /// needs waking.
 #[derive(Debug, Default)]
-pub(super) struct Asides(Mutex<VecDeque<Bytes>>);
+pub(super) struct Asides {
+    queue: Mutex<VecDeque<Bytes>>,
+    /// Nobody reads any more.
+    unheard: AtomicBool,
+}
 
 /// A call that tells more than this between two polls waits until it has been read.
 const ROOM: usize = 64;
@@ -42,7 +47,7 @@ impl Asides {
     pub(super) async fn push(&self, message: Bytes) {
         let mut message = Some(message);
         std::future::poll_fn(|_| {
-            let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
             if queue.len() >= ROOM {
                 return Poll::Pending; // polled again when the reader has emptied the queue
             }
@@ -52,13 +57,18 @@ impl Asides {
         .await;
     }
 
+    /// Whether anybody may read it.
+    pub(super) fn heard(&self) -> bool {
+        !self.unheard.load(Ordering::Relaxed)
+    }
+
     fn pop(&self) -> Option<Bytes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
     /// Forgets what nobody will read; whether there was anything.
     fn clear(&self) -> bool {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let found = !queue.is_empty();
         queue.clear();
         found
@@ -115,6 +125,7 @@ impl Drop for Call {
 /// Polls a call to its end for nobody. Holds no [`Call`]: a runtime that ends drops at once what is spawned on it, and a
 /// `Call` would then spawn itself again, and so on for ever.
 async fn run_on(mut running: Running, asides: Arc<Asides>) {
+    asides.unheard.store(true, Ordering::Relaxed);
     std::future::poll_fn(|cx| {
         loop {
             if running.as_mut().poll(cx).is_ready() {

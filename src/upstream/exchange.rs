@@ -51,6 +51,11 @@ impl Exchange {
         self.ready.answer(request).await;
     }
 
+    /// Sends the server what the client says to a request that the server made in the middle of it.
+    pub async fn respond(&self, text: Bytes) {
+        self.ready.say(text).await;
+    }
+
     /// On which of the upstream's links it runs.
     pub fn generation(&self) -> u64 {
         self.ready.generation

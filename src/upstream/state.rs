@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
@@ -127,7 +128,11 @@ impl Ready {
                 &format!("{other} was not offered by this client"),
             ),
         };
-        // A server that does not read loses the answer, not us.
+        self.say(text).await;
+    }
+
+    /// Sends an answer to a server's own request. A server that does not read loses it, not us.
+    pub(super) async fn say(&self, text: Bytes) {
         drop(timeout(ANSWER_TIME, self.link.send(text)).await);
     }
 }
