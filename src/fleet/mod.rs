@@ -17,18 +17,20 @@ use tokio_util::task::TaskTracker;
 
 use crate::catalog::{Catalog, View};
 use crate::config::{Config, Limits};
+use crate::mcp::Features;
 use crate::metrics::Metrics;
 use crate::names::ServerName;
 use crate::transport::{Dialer, Sizes};
 use crate::upstream::{News, Shared, Upstream};
 use work::Work;
 
+pub use crate::upstream::Notice;
+
 /// All upstreams.
 #[derive(Debug)]
 pub struct Fleet {
     snapshot: ArcSwap<Snapshot>,
     work: Mutex<Work>,
-    notices: broadcast::Sender<Notice>,
     first_round: watch::Sender<bool>,
     shared: Shared,
     stop: CancellationToken,
@@ -45,17 +47,8 @@ pub struct Snapshot {
     pub upstreams: HashMap<ServerName, Arc<Upstream>>,
 }
 
-/// That the tools of some servers changed.
-#[derive(Debug, Clone)]
-pub struct Notice {
-    /// Whose.
-    pub servers: Arc<[ServerName]>,
-}
-
 /// Changes within this time are told as one.
 const COALESCE: Duration = Duration::from_millis(100);
-/// Notices a slow reader may fall behind; it is then told that something changed.
-const NOTICES: usize = 64;
 /// How long the links at the end of the process may take to close, beyond the calls in flight.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -78,7 +71,6 @@ impl Fleet {
                 upstreams: HashMap::new(),
             }),
             work: Mutex::new(Work::new(metrics)),
-            notices: broadcast::Sender::new(NOTICES),
             first_round: watch::Sender::new(false),
             shared,
             stop: CancellationToken::new(),
@@ -94,9 +86,9 @@ impl Fleet {
         self.snapshot.load_full()
     }
 
-    /// Tells of changes from now on.
+    /// Tells of changes, and of what servers say to all, from now on.
     pub fn notices(&self) -> broadcast::Receiver<Notice> {
-        self.notices.subscribe()
+        self.shared.news.listen()
     }
 
     /// Waits until every server has been tried once after the start, for `firstListWait` at most.
@@ -152,18 +144,18 @@ impl Fleet {
 
     fn store(&self, work: &mut Work, config: Arc<Config>) {
         let same_config = Arc::ptr_eq(&config, &self.snapshot.load().config);
-        let mut changed = work.refresh_parts(&config);
+        let (mut changed, mut features) = work.refresh_parts(&config);
         if changed.is_empty() && same_config {
             return;
         }
         let (catalog, upstreams) = work.put_together(&config);
         if changed.is_empty() && catalog.tools(&View::All) != self.snapshot.load().catalog.tools(&View::All) {
-            changed = config.servers.keys().cloned().collect(); // the same tools in another order
+            changed = config.servers.keys().cloned().collect(); // the same in another order
+            features = Features::ALL;
         }
         self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams }));
         if !changed.is_empty() {
-            // Nobody listening is fine.
-            drop(self.notices.send(Notice { servers: changed.into() }));
+            self.shared.news.send(Notice::Changed { servers: changed.into(), features });
         }
     }
 

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use crate::catalog::{Catalog, Listing, Part};
 use crate::config::{Change, Config, Server};
+use crate::mcp::{Feature, Features};
 use crate::metrics::Metrics;
 use crate::names::ServerName;
 use crate::upstream::{Shared, State, Upstream};
@@ -27,7 +28,7 @@ struct Made {
     listing: Arc<Listing>,
     server: Arc<Server>,
     describe_origin: bool,
-    changes: u64,
+    changes: [u64; 4],
 }
 
 impl Work {
@@ -55,8 +56,8 @@ impl Work {
             .replaced
             .iter()
             .filter_map(|name| {
-                let last = self.upstreams.get(name).and_then(|upstream| upstream.listing());
-                new.servers.get(name).map(|server| self.spawn(server, last, shared))
+                let before = self.upstreams.get(name).map(Arc::as_ref);
+                new.servers.get(name).map(|server| self.spawn(server, before, shared))
             })
             .collect();
         // One deadline for all: they warm up side by side.
@@ -74,24 +75,28 @@ impl Work {
         retired
     }
 
-    fn spawn(&self, server: &Arc<Server>, last: Option<Arc<Listing>>, shared: &Shared) -> Arc<Upstream> {
-        Upstream::spawn(server.clone(), last, self.metrics.server(server.name.as_str()), shared)
+    fn spawn(&self, server: &Arc<Server>, before: Option<&Upstream>, shared: &Shared) -> Arc<Upstream> {
+        Upstream::spawn(server.clone(), before, self.metrics.server(server.name.as_str()), shared)
     }
 
-    /// Makes the parts anew whose listing or settings changed; returns whose.
-    pub(super) fn refresh_parts(&mut self, config: &Config) -> Vec<ServerName> {
+    /// Makes the parts anew whose listing or settings changed; returns whose, and which kinds of theirs.
+    pub(super) fn refresh_parts(&mut self, config: &Config) -> (Vec<ServerName>, Features) {
         let mut changed: Vec<_> =
             self.parts.keys().filter(|name| !config.servers.contains_key(*name)).cloned().collect();
+        let mut features = if changed.is_empty() { Features::NONE } else { Features::ALL };
         self.parts.retain(|name, _| config.servers.contains_key(name));
         for server in config.servers.values() {
             let Some(upstream) = self.upstreams.get(&server.name) else { continue };
             let stamp = upstream.changes(); // before the listing, so that none is missed
             let Some(listing) = upstream.listing() else { continue };
             let known = self.parts.get(&server.name);
-            let fits = known.is_some_and(|made| {
-                Arc::ptr_eq(&made.listing, &listing)
-                    && *made.server == **server
-                    && made.describe_origin == config.describe_origin
+            let settled = known.is_some_and(|made| {
+                *made.server == **server && made.describe_origin == config.describe_origin
+            });
+            let fits = settled && known.is_some_and(|made| Arc::ptr_eq(&made.listing, &listing));
+            features = features.and(match known {
+                Some(made) if settled => differing(made.changes, stamp),
+                Some(_) | None => Features::ALL,
             });
             if fits && known.is_some_and(|made| made.changes == stamp) {
                 continue;
@@ -112,7 +117,7 @@ impl Work {
                 Made { part, listing, server: server.clone(), describe_origin, changes: stamp },
             );
         }
-        changed
+        (changed, features)
     }
 
     /// The catalog and the upstreams of the next snapshot, in the order of the file.
@@ -124,4 +129,9 @@ impl Work {
             .collect();
         (Catalog::build(config, parts), self.upstreams.clone())
     }
+}
+
+/// The kinds whose counts differ.
+fn differing(before: [u64; 4], now: [u64; 4]) -> Features {
+    Feature::ALL.into_iter().filter(|kind| before.get(kind.index()) != now.get(kind.index())).collect()
 }

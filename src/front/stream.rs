@@ -67,9 +67,10 @@ impl Source {
     }
 
     fn concerns(&self, notice: &Notice) -> bool {
+        let Notice::Changed { servers, .. } = notice else { return false };
         match &self.view {
             View::All => true,
-            View::One(server) => notice.servers.contains(server),
+            View::One(server) => servers.contains(server),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::wire::{Message, Text, members};
 
-use super::method;
+use super::{Revision, method};
 
 /// What a client declared in `initialize` that decides whether a server's request can be brought to it (specification,
 /// `client/sampling`, `client/elicitation`, `client/roots`).
@@ -79,6 +79,35 @@ impl Abilities {
     }
 }
 
+/// The capabilities that we declare where any client may be behind us: all that can be brought to one, in the form of
+/// `revision`.
+pub fn all_abilities(revision: Revision) -> &'static str {
+    match revision {
+        Revision::V2024_11_05 | Revision::V2025_03_26 => r#"{"roots":{"listChanged":true},"sampling":{}}"#,
+        Revision::V2025_06_18 => r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{}}"#,
+        Revision::V2025_11_25 => {
+            r#"{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}}}"#
+        }
+    }
+}
+
+/// The capabilities that we declare for one client, from its own: all but tasks, which would have to live here. With
+/// roots in any case where we have some to tell (`with_roots`).
+pub fn abilities_for(capabilities: &str, with_roots: bool) -> String {
+    let keys = ["roots", "sampling", "elicitation", "experimental", "extensions"];
+    let found = members(capabilities, keys).unwrap_or_default();
+    let raw = |span: Option<crate::wire::Span>| span.and_then(|span| capabilities.get(span));
+    let mut parts = Vec::new();
+    for (key, span) in keys.into_iter().zip(found) {
+        match raw(span).filter(|raw| raw.starts_with('{')) {
+            Some(raw) => parts.push(format!(r#""{key}":{raw}"#)),
+            None if key == "roots" && with_roots => parts.push(r#""roots":{"listChanged":true}"#.into()),
+            None => {}
+        }
+    }
+    format!("{{{}}}", parts.join(","))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +129,21 @@ mod tests {
         ] {
             assert_eq!(Abilities::parse(text), abilities, "{text}");
         }
+    }
+
+    #[test]
+    fn what_we_declare_is_what_we_can_carry() {
+        let every = Abilities { roots: true, sampling: true, sampling_tools: true, form: true, url: true };
+        assert_eq!(Abilities::parse(all_abilities(Revision::V2025_11_25)), every);
+        let older = Abilities { sampling_tools: false, url: false, ..every };
+        assert_eq!(Abilities::parse(all_abilities(Revision::V2025_06_18)), older);
+        assert!(!Abilities::parse(all_abilities(Revision::V2024_11_05)).form);
+        let client =
+            r#"{"tasks":{"list":{}},"elicitation":{"url":{}},"extensions":{"x/y":1},"sampling":null}"#;
+        assert_eq!(abilities_for(client, false), r#"{"elicitation":{"url":{}},"extensions":{"x/y":1}}"#);
+        assert_eq!(abilities_for("nope", true), r#"{"roots":{"listChanged":true}}"#);
+        let own = r#"{"roots":{"listChanged":false}}"#;
+        assert_eq!(abilities_for(own, true), own);
     }
 
     #[test]

@@ -11,8 +11,8 @@ pub mod method;
 mod offers;
 mod revision;
 
-pub use client::{Abilities, Unable};
-pub use feature::Feature;
+pub use client::{Abilities, Unable, abilities_for, all_abilities};
+pub use feature::{Feature, Features};
 pub use hello::{Asked, Hello, initialize_params, initialize_result};
 pub use level::Level;
 pub use offers::Offers;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::legs::Legs;
 use super::request::Request;
-use crate::mcp::{Level, method};
+use crate::mcp::{Features, Level, method};
 use crate::session::Session;
 use crate::upstream::{Exchange, Upstream};
 use crate::wire::Message;
@@ -21,7 +21,7 @@ impl Request {
         let asides = &self.errand.asides;
         match message.method() {
             method::TOOLS_CHANGED | method::PROMPTS_CHANGED | method::RESOURCES_CHANGED => {
-                upstream.tools_changed();
+                upstream.changed(Features::changed_by(message.method()));
             }
             method::PROGRESS => {
                 if let Some(progress) = self.progress(exchange, &message) {

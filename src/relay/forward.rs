@@ -51,11 +51,13 @@ impl Request {
         write: &(dyn Fn(u64) -> Bytes + Sync),
     ) -> Result<Message, Broken> {
         let last = Instant::now() + server.max_total;
-        let mut exchange = self.begun(server.timeout, upstream.begin(write)).await?;
+        let session = self.errand.guard.session();
+        let mut exchange = self.begun(server.timeout, upstream.begin(session, write)).await?;
         let mut answer = self.read_answer(upstream, &mut exchange, last).await;
         if let Err(Broken::Failed(lost @ Failure::SessionGone)) = &answer {
             upstream.doubt(exchange.generation(), lost);
-            exchange = self.begun(server.timeout, upstream.begin_anew(&exchange, write)).await?;
+            let anew = upstream.begin_anew(session, &exchange, write);
+            exchange = self.begun(server.timeout, anew).await?;
             answer = self.read_answer(upstream, &mut exchange, last).await;
         }
         match &answer {

@@ -8,7 +8,7 @@ use crate::fleet::Snapshot;
 use crate::mcp::{Asked, Hello, Offers, Revision, initialize_result};
 use crate::names::Style;
 use crate::session::Agreed;
-use crate::upstream::{State, Upstream};
+use crate::upstream::Upstream;
 use crate::wire::{self, Message, members};
 
 use bytes::Bytes;
@@ -31,7 +31,7 @@ impl Relay {
         let capabilities = capabilities(view, &servers, revision);
         let instructions = match view {
             View::One(_) => {
-                servers.iter().find_map(|(_, hello)| text(hello.as_ref()?)).unwrap_or_default().into()
+                servers.iter().find_map(|(_, hello)| text(hello.as_deref()?)).unwrap_or_default().into()
             }
             View::All => joined(&snapshot, &servers),
         };
@@ -45,7 +45,7 @@ impl Relay {
     }
 }
 
-type Known = (Arc<Upstream>, Option<Hello>);
+type Known = (Arc<Upstream>, Option<Arc<Hello>>);
 
 /// The servers of `view` in the order of the file, with what each said of itself.
 fn servers(snapshot: &Snapshot, view: &View) -> Vec<Known> {
@@ -53,14 +53,7 @@ fn servers(snapshot: &Snapshot, view: &View) -> Vec<Known> {
         View::All => snapshot.config.servers.keys().filter_map(|name| snapshot.upstreams.get(name)).collect(),
         View::One(server) => Vec::from_iter(snapshot.upstreams.get(server)),
     };
-    upstreams.into_iter().map(|upstream| (upstream.clone(), hello(upstream))).collect()
-}
-
-fn hello(upstream: &Upstream) -> Option<Hello> {
-    match upstream.state() {
-        State::Ready(ready) => Some(ready.hello.clone()),
-        State::Idle | State::Connecting | State::Down(_) | State::Stopped => None,
-    }
+    upstreams.into_iter().map(|upstream| (upstream.clone(), upstream.hello())).collect()
 }
 
 /// What the servers have together, and what one that nobody knows yet may have.
@@ -68,7 +61,7 @@ fn capabilities(view: &View, servers: &[Known], revision: Revision) -> String {
     let none = Offers { tools: true, ..Offers::default() };
     let offers = servers
         .iter()
-        .fold(none, |all, (_, hello)| all.and(&hello.as_ref().map_or_else(Offers::unknown, offers)));
+        .fold(none, |all, (_, hello)| all.and(&hello.as_deref().map_or_else(Offers::unknown, offers)));
     let mut written = offers.write(revision >= Revision::V2025_11_25);
     // What only its client and the server itself understand is between the two.
     if let (View::One(_), [(_, Some(hello))]) = (view, servers) {
@@ -106,7 +99,7 @@ fn joined(snapshot: &Snapshot, servers: &[Known]) -> String {
     };
     let mut all = format!("Tools and prompts of several servers are joined here; {name}.");
     for (upstream, hello) in servers {
-        let Some(text) = hello.as_ref().and_then(text) else { continue };
+        let Some(text) = hello.as_deref().and_then(text) else { continue };
         let server = upstream.server();
         let part = format!(
             "\n\n## {}\n\n{}",

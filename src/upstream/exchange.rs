@@ -1,73 +1,121 @@
 //! One request and what comes back.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::flights::{Inbox, Seat};
 use super::state::Ready;
 use crate::mcp::method;
+use crate::session::Session;
 use crate::transport::{Failure, Reply};
-use crate::wire::{Message, notification};
+use crate::wire::{Kind, Message, notification};
 
 /// One request in flight. Holds its link open.
 #[derive(Debug)]
 pub struct Exchange {
-    id: u64,
     reply: Reply,
+    flight: InFlight,
+}
+
+/// What stands in the link's table; gone from it when dropped.
+#[derive(Debug)]
+struct InFlight {
+    id: u64,
     ready: Arc<Ready>,
+    seat: Seat,
+    inbox: Arc<Inbox>,
     _in_flight: TaskTrackerToken,
 }
 
 impl Exchange {
     pub(super) async fn open(
         ready: Arc<Ready>,
+        session: &Arc<Session>,
         write: &(dyn Fn(u64) -> Bytes + Sync),
     ) -> Result<Self, (Arc<Ready>, Failure)> {
-        let in_flight = ready.calls.token();
-        let id = ready.ids.fetch_add(1, Ordering::Relaxed) + 1;
-        match ready.link.request(id, write(id)).await {
-            Ok(reply) => Ok(Self { id, reply, ready, _in_flight: in_flight }),
-            Err(failure) => Err((ready, failure)),
+        let id = ready.id();
+        let (seat, inbox) = ready.flights.enter(id, session);
+        let flight = InFlight { id, seat, inbox, _in_flight: ready.calls.token(), ready };
+        match flight.ready.link.request(id, write(id)).await {
+            Ok(reply) => Ok(Self { reply, flight }),
+            Err(failure) => Err((flight.ready.clone(), failure)),
         }
     }
 
-    /// The next message: what comes before the answer, then the answer.
+    /// The next message: what comes before the answer, then the answer. Cancel-safe.
+    ///
+    /// Before the answer come all notifications and requests of this call, and those that came outside of any call and
+    /// must be this one's. Among them is `notifications/cancelled` for a request that the server made, perhaps in another
+    /// call.
     ///
     /// # Errors
     /// Where no answer will come.
     pub async fn next(&mut self) -> Result<Message, Failure> {
-        self.reply.next().await
+        let Self { reply, flight } = self;
+        let mut next = pin!(reply.next());
+        poll_fn(|cx| match flight.inbox.poll(cx) {
+            Poll::Ready(message) => Poll::Ready(Ok(message)),
+            Poll::Pending => next.as_mut().poll(cx),
+        })
+        .await
     }
 
     /// Its id, and the token of its progress.
     pub fn id(&self) -> u64 {
-        self.id
+        self.flight.id
     }
 
     /// Answers a request that the server makes in the middle of it.
     pub async fn refuse(&self, request: &Message) {
-        self.ready.answer(request).await;
+        self.flight.ready.refuse(request).await;
     }
 
-    /// Sends the server what the client says to a request that the server made in the middle of it.
+    /// Sends the server `text`, the answer to a request of its own, on the link where that came.
     pub async fn respond(&self, text: Bytes) {
-        self.ready.say(text).await;
+        self.flight.ready.say(text).await;
     }
 
-    /// On which of the upstream's links it runs.
+    /// Tells this link from all others of its upstream; younger links have larger numbers.
     pub fn generation(&self) -> u64 {
-        self.ready.generation
+        self.flight.ready.generation
+    }
+
+    /// Whether the link belongs to one session alone.
+    pub fn is_own_link(&self) -> bool {
+        self.flight.ready.owner.is_some()
     }
 
     /// Tells the server that nobody waits for the answer any more.
     pub(super) async fn cancel(self, reason: &'static str) {
-        let text =
-            notification(method::CANCELLED, &format!(r#"{{"requestId":{},"reason":"{reason}"}}"#, self.id));
+        let id = self.flight.id;
+        let text = notification(method::CANCELLED, &format!(r#"{{"requestId":{id},"reason":"{reason}"}}"#));
         drop(self.reply); // nothing more is read from here on
-        if let Err(failure) = self.ready.link.send(text).await {
+        if let Err(failure) = self.flight.ready.link.send(text).await {
             tracing::debug!(%failure, "a cancellation did not arrive");
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let unread = self.ready.flights.leave(self.seat, self.ready.owner.is_some());
+        if unread.iter().all(|message| message.kind() != Kind::Request) {
+            return;
+        }
+        // The server waits for answers to those that nobody will bring to the client any more.
+        if Handle::try_current().is_ok() {
+            let ready = self.ready.clone();
+            self.ready.calls.spawn(async move {
+                for request in unread.iter().filter(|message| message.kind() == Kind::Request) {
+                    ready.refuse_leg(request).await;
+                }
+            });
         }
     }
 }

@@ -1,17 +1,19 @@
 //! What is said before a server is of use: `initialize`, and what it lists.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::state::Ready;
+use super::flights::Flights;
+use super::state::{Owner, Ready};
 use crate::catalog::{Budget, Listing, Pages, Turn};
 use crate::config::{Protocol, Server};
-use crate::mcp::{Feature, Hello, Revision, initialize_params, method};
+use crate::mcp::{Feature, Features, Hello, Revision, all_abilities, initialize_params, method};
 use crate::transport::{Dialer, Failure, Link};
 use crate::wire::{Kind, Message, notification, request};
 
@@ -19,15 +21,40 @@ use crate::wire::{Kind, Message, notification, request};
 ///
 /// # Errors
 /// Why it is of no use.
-pub async fn try_once(dialer: &Dialer, server: &Server) -> Result<(Hello, Listing), Failure> {
+pub async fn try_once(dialer: &Dialer, server: &Server) -> Result<(Arc<Hello>, Listing), Failure> {
     let trying = async {
-        let ready = Arc::new(connect(dialer, server, 1, server.connect_timeout).await?);
-        let listing = list(ready.clone()).await;
+        let ready = Arc::new(connect(dialer, server, 1, server.connect_timeout, &Face::Nobody).await?);
+        let listing = list(ready.clone(), Features::ALL, Listing::default()).await;
         ready.link.close().await;
         listing.map(|listing| (ready.hello.clone(), listing))
     };
     let late = |_| Failure::Unreachable(format!("it did not answer within {:?}", server.connect_timeout));
     timeout(server.connect_timeout, trying).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
+}
+
+/// As whom we come to a server.
+#[derive(Debug)]
+pub(super) enum Face {
+    /// As nobody who could be asked anything.
+    Nobody,
+    /// As whoever there is.
+    Anyone,
+    /// As one session's client, with its capabilities.
+    One(Owner, String),
+}
+
+impl Face {
+    fn capabilities(&self, revision: Revision) -> &str {
+        match self {
+            Self::Nobody => "{}",
+            Self::Anyone => all_abilities(revision),
+            Self::One(_, capabilities) => capabilities,
+        }
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        if let Self::One(owner, _) = self { Some(owner.clone()) } else { None }
+    }
 }
 
 /// Dials and shakes hands.
@@ -36,20 +63,24 @@ pub(super) async fn connect(
     server: &Server,
     generation: u64,
     limit: Duration,
+    face: &Face,
 ) -> Result<Ready, Failure> {
     let link = dialer.dial(server).await?;
-    let shaken = match timeout(limit, shake_hands(&link, server)).await {
+    let shaken = match timeout(limit, shake_hands(&link, server, face)).await {
         Ok(shaken) => shaken,
         Err(_) => Err(Failure::Unreachable(silence(&link, limit))),
     };
     match shaken {
         Ok(hello) => Ok(Ready {
             link,
-            hello,
+            hello: Arc::new(hello),
             since: Instant::now(),
             generation,
+            owner: face.owner(),
             ids: AtomicU64::new(2), // the handshake's
             calls: TaskTracker::new(),
+            flights: Flights::default(),
+            over: CancellationToken::new(),
         }),
         Err(failure) => {
             link.close().await;
@@ -69,7 +100,8 @@ fn silence(link: &Link, limit: Duration) -> String {
     format!("it did not answer within {limit:?}{printed}")
 }
 
-async fn shake_hands(link: &Link, server: &Server) -> Result<Hello, Failure> {
+async fn shake_hands(link: &Link, server: &Server, face: &Face) -> Result<Hello, Failure> {
+    let asking = |revision| initialize_params(revision, face.capabilities(revision));
     let revision = match &server.protocol {
         Protocol::Auto | Protocol::Legacy => Revision::LATEST,
         Protocol::Revision(name) => Revision::of(name).ok_or_else(|| {
@@ -81,11 +113,11 @@ async fn shake_hands(link: &Link, server: &Server) -> Result<Hello, Failure> {
             ));
         }
     };
-    let answer = match ask(link, 1, method::INITIALIZE, &initialize_params(revision, "{}")).await {
+    let answer = match ask(link, 1, method::INITIALIZE, &asking(revision)).await {
         Ok(answer) if answer.kind() == Kind::Result => answer,
         // It should have offered its own revision instead; some refuse ours and tell which they know.
         refused => match older(&refused, revision) {
-            Some(older) => ask(link, 2, method::INITIALIZE, &initialize_params(older, "{}")).await?,
+            Some(older) => ask(link, 2, method::INITIALIZE, &asking(older)).await?,
             None => refused?,
         },
     };
@@ -106,10 +138,14 @@ fn older(refused: &Result<Message, Failure>, asked: Revision) -> Option<Revision
     Revision::ALL.into_iter().rev().find(|revision| *revision != asked && told.contains(revision.as_str()))
 }
 
-/// All that the server has. Tools are asked for although it announced none: some have them all the same.
-pub(super) async fn list(ready: Arc<Ready>) -> Result<Listing, Failure> {
-    let mut listing = Listing::default();
-    for feature in Feature::ALL {
+/// All that the server has of these kinds, the others as in `listing`. Tools are asked for although it announced none:
+/// some have them all the same.
+pub(super) async fn list(
+    ready: Arc<Ready>,
+    features: Features,
+    mut listing: Listing,
+) -> Result<Listing, Failure> {
+    for feature in features.iter() {
         let offers = &ready.hello.offers;
         let announced = match feature {
             Feature::Tool => offers.tools,
@@ -130,8 +166,7 @@ async fn pages(ready: &Ready, feature: Feature, must: bool) -> Result<Listing, F
     let mut pages = Pages::new(feature);
     let mut params = "{}".to_owned();
     loop {
-        let id = ready.ids.fetch_add(1, Ordering::Relaxed) + 1;
-        let answer = ask(&ready.link, id, feature.list(), &params).await?;
+        let answer = ask(&ready.link, ready.id(), feature.list(), &params).await?;
         match result_of(&answer) {
             Err(_) if !must => return Ok(pages.finish()),
             // An empty cursor is valid, but some mean by it that there are no more pages.
@@ -149,7 +184,7 @@ async fn pages(ready: &Ready, feature: Feature, must: bool) -> Result<Listing, F
 
 const EMPTY_CURSOR: &str = r#"{"cursor":""}"#;
 
-async fn ask(link: &Link, id: u64, method: &str, params: &str) -> Result<Message, Failure> {
+pub(super) async fn ask(link: &Link, id: u64, method: &str, params: &str) -> Result<Message, Failure> {
     let text: Bytes = request(id, method, params);
     let mut reply = link.request(id, text).await?;
     loop {

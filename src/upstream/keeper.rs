@@ -8,16 +8,16 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::ear::{Ear, Heard};
-use super::handshake::{connect, list};
+use super::handshake::{Face, connect, list};
 use super::pace::Pace;
 use super::state::{Ready, State, Why, ends_link};
+use super::unasked::Usher;
 use super::{Shared, Upstream};
 use crate::catalog::Listing;
 use crate::config::{Limits, Reach};
-use crate::mcp::{Feature, method};
+use crate::mcp::{Feature, Features, Offers};
 use crate::metrics;
 use crate::transport::{Dialer, Failure};
-use crate::wire::{Kind, Message};
 
 pub(super) struct Keeper {
     upstream: Arc<Upstream>,
@@ -27,7 +27,9 @@ pub(super) struct Keeper {
     pace: Pace,
     /// How often a lost session may be opened again whatever `pace` says: the server answers, so it is not away.
     renewals: Pace,
-    generation: u64,
+    usher: Arc<Usher>,
+    /// How many links there were.
+    links: u64,
     attempt: u32,
     /// What was last logged, so that an outage makes one line and not one per attempt.
     logged: Option<String>,
@@ -45,16 +47,17 @@ type Relisting = Pin<Box<dyn Future<Output = Result<Listing, Failure>> + Send>>;
 impl Keeper {
     pub(super) fn new(upstream: Arc<Upstream>, shared: &Shared) -> Self {
         Self {
-            upstream,
             dialer: shared.dialer.clone(),
             news: shared.news.clone(),
             pace: Pace::new(shared.limits.reconnect_interval),
             renewals: Pace::new(shared.limits.reconnect_interval),
+            usher: upstream.usher.clone(),
             limits: shared.limits.clone(),
-            generation: 0,
+            links: 0,
             attempt: 0,
             logged: None,
             down_since: None,
+            upstream,
         }
     }
 
@@ -104,7 +107,7 @@ impl Keeper {
             sleep_until(next).await;
         }
         self.attempt += 1;
-        if self.generation > 0 || self.attempt > 1 {
+        if self.links > 0 || self.attempt > 1 {
             self.upstream.series.reconnect("lost");
         }
         let server = self.upstream.server();
@@ -115,15 +118,18 @@ impl Keeper {
             // An attempt that hangs must not put off the one that would succeed. Children may need long to start.
             limit = limit.min(RETRY_TIME);
         }
-        let ready = connect(&self.dialer, &server, self.generation + 1, limit).await?;
-        self.generation += 1;
+        let generation = self.upstream.generation();
+        let ready = connect(&self.dialer, &server, generation, limit, &Face::Anyone).await?;
+        self.links += 1;
         self.attempt = 0;
         self.down_since = None;
         let ready = Arc::new(ready);
-        if self.logged.take().is_some() || self.generation == 1 {
+        self.upstream.hello.store(Some(ready.hello.clone()));
+        if self.logged.take().is_some() || self.links == 1 {
             let hello = &ready.hello;
             tracing::info!(server = %server.name, revision = %hello.revision, name = hello.server.name, "connected");
         }
+        self.upstream.subscriptions.attach(&ready);
         self.publish(State::Ready(ready.clone()));
         Ok(ready)
     }
@@ -133,26 +139,33 @@ impl Keeper {
         let upstream = self.upstream.clone();
         let process = matches!(upstream.server().reach, Reach::Stdio(_));
         let mut ear = Ear::new(ready.clone(), process, self.limits.reconnect_interval);
+        let mut levels = pin!(upstream.levels.keep(ready));
         let (mut hears, mut heard_before) = (false, false);
         let mut relisting: Option<Relisting> = None;
         let mut next_list = Some(Instant::now());
         let mut listed_at = None;
-        let mut announce = self.generation > 1;
+        // After a reconnect anything may have changed.
+        let (mut wanted, mut announce) = (Features::ALL, Features::NONE);
+        if self.links > 1 {
+            announce = offered(&ready.hello.offers);
+        }
         loop {
             let due = due(next_list.filter(|_| relisting.is_none()));
             tokio::select! {
                 () = upstream.stop.cancelled() => return End::Stopped(Box::new(ear)),
                 said = ear.hear() => match said {
                     Ok(Heard::Message(message)) => {
-                        if self.unasked(ready, &message).await {
-                            announce = true;
+                        let changed = self.usher.take(ready, message).await;
+                        if !changed.is_empty() {
+                            (wanted, announce) = (wanted.and(changed), announce.and(changed));
                             next_list = Some(soon(next_list, listed_at));
                         }
                     }
                     Ok(Heard::Open) => {
-                        hears = ready.hello.offers.tools_changed;
+                        hears = tells_all(&ready.hello.offers);
                         if std::mem::replace(&mut heard_before, true) {
-                            next_list = Some(soon(next_list, listed_at)); // what it told meanwhile was missed
+                            wanted = Features::ALL; // what it told meanwhile was missed
+                            next_list = Some(soon(next_list, listed_at));
                         }
                     }
                     Ok(Heard::Deaf) => hears = false,
@@ -162,14 +175,20 @@ impl Keeper {
                     if let Some(failure) = self.doubted(ready) {
                         return End::Failed(failure);
                     }
+                    let changed = upstream.wishes.changed();
                     if upstream.wishes.relist.swap(false, Ordering::AcqRel) {
+                        wanted = Features::ALL;
+                    }
+                    (wanted, announce) = (wanted.and(changed), announce.and(changed));
+                    if !wanted.is_empty() {
                         next_list = Some(soon(next_list, listed_at));
                     }
                 }
+                () = &mut levels => {} // never
                 () = due => {
                     next_list = None;
                     listed_at = Some(Instant::now());
-                    relisting = Some(self.relist(ready));
+                    relisting = Some(self.relist(ready, std::mem::take(&mut wanted)));
                 }
                 listed = finished(&mut relisting) => {
                     relisting = None;
@@ -178,23 +197,32 @@ impl Keeper {
                     }
                     // Where the server tells of changes we need not ask often; a wish in the meantime stands.
                     let refresh = self.limits.refresh_interval * if hears { 10 } else { 1 };
-                    next_list = next_list.or(Some(Instant::now() + jittered(refresh, self.generation)));
+                    if next_list.is_none() {
+                        wanted = Features::ALL;
+                        next_list = Some(Instant::now() + jittered(refresh, self.links));
+                    }
                 }
             }
         }
     }
 
-    fn relist(&self, ready: &Arc<Ready>) -> Relisting {
+    fn relist(&self, ready: &Arc<Ready>, features: Features) -> Relisting {
         let (ready, limit) = (ready.clone(), self.upstream.server().connect_timeout);
+        let known = self.upstream.listing.load_full();
+        // Of a listing that was cut nobody knows which kind lacks something.
+        let (features, known) = match known {
+            Some(known) if known.cut.is_none() => (features, (*known).clone()),
+            Some(_) | None => (Features::ALL, Listing::default()),
+        };
         Box::pin(async move {
-            timeout(limit, list(ready))
+            timeout(limit, list(ready, features, known))
                 .await
                 .unwrap_or_else(|_| Err(Failure::Cut(slow("list its tools", limit))))
         })
     }
 
     /// Takes a listing in. An incomplete one never replaces a good one.
-    fn listed(&mut self, listed: Result<Listing, Failure>, announce: bool) -> Option<Failure> {
+    fn listed(&mut self, listed: Result<Listing, Failure>, announce: Features) -> Option<Failure> {
         let upstream = &self.upstream;
         let name = &upstream.server().name;
         let mut fatal = None;
@@ -203,17 +231,21 @@ impl Keeper {
                 upstream.unlisted.store(None);
                 if let Some(cut) = listing.cut {
                     upstream.series.listing_truncated();
-                    tracing::warn!(server = %name, "only a part of its tools is listed: {cut}");
+                    tracing::warn!(server = %name, "only a part of what it has is listed: {cut}");
                 }
                 upstream.series.tools(listing.of(Feature::Tool).len());
                 let known = upstream.listing.load();
-                if announce || known.as_deref() != Some(&listing) {
+                let differs = |feature: &Feature| {
+                    known.as_deref().is_none_or(|known| known.of(*feature) != listing.of(*feature))
+                };
+                let changed = Feature::ALL.into_iter().filter(differs).collect();
+                if known.as_deref() != Some(&listing) {
                     upstream.listing.store(Some(Arc::new(listing)));
-                    upstream.changes.fetch_add(1, Ordering::AcqRel);
                 }
+                upstream.count_changes(announce.and(changed));
             }
             Err(failure) => {
-                tracing::warn!(server = %name, "its tools could not be listed: {failure}");
+                tracing::warn!(server = %name, "what it has could not be listed: {failure}");
                 upstream.unlisted.store(Some(Arc::new(failure.to_string())));
                 fatal = ends_link(&failure).then_some(failure);
             }
@@ -223,16 +255,6 @@ impl Keeper {
         }
         self.news.tell();
         fatal
-    }
-
-    /// Whether the message asks for another listing. Requests are answered: nobody waits for us in vain.
-    async fn unasked(&self, ready: &Ready, message: &Message) -> bool {
-        match (message.kind(), message.method()) {
-            (Kind::Notification, method::TOOLS_CHANGED) => return true,
-            (Kind::Request, _) => ready.answer(message).await,
-            (Kind::Notification | Kind::Result | Kind::Error, _) => {}
-        }
-        false
     }
 
     fn doubted(&self, ready: &Ready) -> Option<Failure> {
@@ -276,7 +298,7 @@ impl Keeper {
         let hearing = pin!(async {
             while let Ok(heard) = ear.hear().await {
                 if let Heard::Message(message) = heard {
-                    self.unasked(ready, &message).await;
+                    self.usher.take(ready, message).await;
                 }
             }
             std::future::pending::<()>().await;
@@ -286,6 +308,8 @@ impl Keeper {
             () = hearing => {}
         }
         self.publish(State::Stopped);
+        self.upstream.subscriptions.detach(ready);
+        ready.over.cancel();
         ready.link.close().await;
     }
 
@@ -293,6 +317,8 @@ impl Keeper {
     /// session is gone, each of them hears so itself and is sent again.
     fn release(&self, ready: Arc<Ready>) {
         let limit = self.limits.drain_timeout;
+        self.upstream.subscriptions.detach(&ready);
+        ready.over.cancel();
         self.upstream.tasks.spawn(async move {
             ready.calls.close();
             drop(timeout(limit, ready.calls.wait()).await);
@@ -329,6 +355,23 @@ fn soon(planned: Option<Instant>, listed_at: Option<Instant>) -> Instant {
     let now = Instant::now();
     let earliest = listed_at.map_or(now, |at| now.max(at + LIST_PACE));
     planned.map_or(earliest, |at| at.min(earliest))
+}
+
+/// What a server says it has. Tools are listed in any case.
+fn offered(offers: &Offers) -> Features {
+    let has = |feature: &Feature| match feature {
+        Feature::Tool => true,
+        Feature::Prompt => offers.prompts,
+        Feature::Resource | Feature::Template => offers.resources,
+    };
+    Feature::ALL.into_iter().filter(has).collect()
+}
+
+/// Whether a server tells of every change, so that it need not be asked often.
+fn tells_all(offers: &Offers) -> bool {
+    offers.tools_changed
+        && (offers.prompts_changed || !offers.prompts)
+        && (offers.resources_changed || !offers.resources)
 }
 
 async fn due(at: Option<Instant>) {

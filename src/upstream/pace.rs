@@ -53,6 +53,23 @@ impl Pace {
     }
 }
 
+/// How much a server may tell all clients at a time: one that floods must not put the notices of others out of everybody's
+/// reach.
+#[derive(Debug)]
+pub(super) struct Allowance(RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<TokioTime>>);
+
+impl Allowance {
+    /// So many at once and per second.
+    pub(super) fn new(most: NonZeroU32) -> Self {
+        Self(RateLimiter::direct_with_clock(Quota::per_second(most), TokioClock(Instant::now())))
+    }
+
+    /// Takes one, if there is one left.
+    pub(super) fn take(&self) -> bool {
+        self.0.check().is_ok()
+    }
+}
+
 /// tokio's clock for governor, so that tests can pause it.
 #[derive(Debug, Clone)]
 struct TokioClock(Instant);
@@ -86,6 +103,17 @@ impl std::ops::Add<Nanos> for TokioTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_leaves_so_many_per_second() {
+        let allowance = Allowance::new(NonZeroU32::new(10).unwrap());
+        let mut taken = 0;
+        for _ in 0..100 {
+            taken += (0..100).filter(|_| allowance.take()).count();
+            tokio::time::advance(Duration::from_millis(100)).await;
+        }
+        assert!((105..=110).contains(&taken), "{taken}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn one_attempt_per_interval() {

@@ -1,14 +1,17 @@
 //! How an upstream is.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::flights::Flights;
 use crate::mcp::{Hello, method};
+use crate::session::Session;
 use crate::transport::{Failure, Link};
 use crate::wire::{self, Code, Message};
 
@@ -46,15 +49,28 @@ pub struct Ready {
     /// The link.
     pub link: Link,
     /// What the server said of itself.
-    pub hello: Hello,
+    pub hello: Arc<Hello>,
     /// Since when.
     pub since: Instant,
     /// Counts the links of this upstream, from 1.
     pub generation: u64,
+    /// The only session that uses the link, if it is not for all.
+    pub(super) owner: Option<Owner>,
     /// The last request id used.
     pub(super) ids: AtomicU64,
-    /// Calls in flight on this link.
+    /// Counts the calls in flight on this link, and what else it must not be closed under.
     pub(super) calls: TaskTracker,
+    /// Whose they are.
+    pub(super) flights: Flights,
+    /// Cancelled once the link is of no use any more.
+    pub(super) over: CancellationToken,
+}
+
+/// The only session that uses a link.
+#[derive(Debug, Clone)]
+pub(super) struct Owner {
+    pub(super) serial: u128,
+    pub(super) session: Weak<Session>,
 }
 
 /// What the keeper publishes.
@@ -99,14 +115,9 @@ impl State {
     }
 
     pub(super) fn unavailable(&self) -> Unavailable {
-        let soon = |what: &str| Unavailable {
-            what: what.into(),
-            retry_after: Duration::from_secs(1),
-            unauthorized: false,
-        };
         match self {
-            Self::Idle | Self::Connecting | Self::Ready(_) => soon("is still being connected"),
-            Self::Stopped => soon("has just been removed or replaced in the configuration"),
+            Self::Idle | Self::Connecting | Self::Ready(_) => Unavailable::soon("is still being connected"),
+            Self::Stopped => Unavailable::soon("has just been removed or replaced in the configuration"),
             Self::Down(why) => Unavailable {
                 what: why.what.clone(),
                 retry_after: why.next.saturating_duration_since(Instant::now()),
@@ -117,8 +128,13 @@ impl State {
 }
 
 impl Ready {
-    /// Answers a server's own request, so that it does not wait in vain: we offer it nothing but `ping`.
-    pub(super) async fn answer(&self, asked: &Message) {
+    /// An id for a request.
+    pub(super) fn id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Answers a server's own request that no client can be asked, so that it does not wait in vain.
+    pub(super) async fn refuse(&self, asked: &Message) {
         let id = asked.id().unwrap_or_default();
         let text = match asked.method() {
             method::PING => wire::response(&id, b"{}"),
@@ -131,7 +147,13 @@ impl Ready {
         self.say(text).await;
     }
 
-    /// Sends an answer to a server's own request. A server that does not read loses it, not us.
+    /// Answers a server's own request for which there is no client just now.
+    pub(super) async fn refuse_leg(&self, asked: &Message) {
+        let why = "no client can be asked: none is known to have caused this request";
+        self.say(wire::error(Some(&asked.id().unwrap_or_default()), Code::Internal, why)).await;
+    }
+
+    /// Sends the answer to a server's own request. A server that does not read loses it, not us.
     pub(super) async fn say(&self, text: Bytes) {
         drop(timeout(ANSWER_TIME, self.link.send(text)).await);
     }
@@ -141,6 +163,11 @@ impl Ready {
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 impl Unavailable {
+    /// It is worth trying again in a moment.
+    pub(super) fn soon(what: impl Into<String>) -> Self {
+        Self { what: what.into(), retry_after: Duration::from_secs(1), unauthorized: false }
+    }
+
     /// What a failed call says of the server.
     pub(super) fn of(failure: &Failure) -> Self {
         Self {

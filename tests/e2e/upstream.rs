@@ -108,7 +108,7 @@ async fn all_pages_are_followed_and_a_circle_ends_and_is_seen() {
     assert_eq!(world.server("paged").await["toolsCut"], serde_json::Value::Null);
     let cut = world.metric(r#"trunkline_upstream_listings_truncated_total{server="circle"}"#).await;
     assert!((cut - 1.0).abs() < 0.1, "{cut}");
-    world.logged("only a part of its tools").await;
+    world.logged("only a part of what it has").await;
 }
 
 #[tokio::test]
@@ -186,7 +186,9 @@ async fn a_servers_own_requests_are_answered() {
         up.say(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#);
         up.saw(|seen| seen.text == r#"{"jsonrpc":"2.0","id":"p","result":{}}"#).await;
         up.say(r#"{"jsonrpc":"2.0","id":7,"method":"roots/list"}"#);
-        up.saw(|seen| seen.id.as_deref() == Some("7") && seen.text.contains("-32601")).await;
+        up.saw(|seen| seen.id.as_deref() == Some("7") && seen.text.contains("-32603")).await; // no client
+        up.say(r#"{"jsonrpc":"2.0","id":8,"method":"no/such"}"#);
+        up.saw(|seen| seen.id.as_deref() == Some("8") && seen.text.contains("-32601")).await;
     }
 }
 

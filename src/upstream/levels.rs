@@ -1,0 +1,79 @@
+//! From which level on clients want a server's log: the server is told the loudest wish of all, which is the lowest level.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::handshake::ask;
+use super::state::Ready;
+use crate::mcp::{Level, method};
+
+/// How long the server may take to change its level.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The wishes of all clients. An upstream's successor goes on with them.
+#[derive(Debug, Default)]
+pub(super) struct Levels {
+    /// How many wish for each level.
+    wishes: Mutex<[usize; Level::ALL.len()]>,
+    loudest: watch::Sender<Option<Level>>,
+}
+
+/// One client's wish to hear a server's log, for as long as it is held.
+#[derive(Debug)]
+#[must_use = "a wish that is dropped is withdrawn"]
+pub struct LevelWish {
+    levels: Arc<Levels>,
+    level: Level,
+}
+
+impl Levels {
+    pub(super) fn wish(self: &Arc<Self>, level: Level) -> LevelWish {
+        self.count(level, |wishes| *wishes += 1);
+        LevelWish { levels: self.clone(), level }
+    }
+
+    fn count(&self, level: Level, change: impl FnOnce(&mut usize)) {
+        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((wishes, _)) = wishes.iter_mut().zip(Level::ALL).find(|(_, of)| *of == level) {
+            change(wishes);
+        }
+        let loudest = wishes.iter().zip(Level::ALL).find(|(wishes, _)| **wishes > 0).map(|(_, level)| level);
+        // Under the lock, so that the last change is the last told.
+        self.loudest.send_if_modified(|told| std::mem::replace(told, loudest) != loudest);
+    }
+
+    /// Tells the server of this link the loudest wish, now and whenever it is another one, for ever. Whatever changes
+    /// while the server is being told is told as one.
+    pub(super) async fn keep(&self, ready: &Ready) {
+        let mut loudest = self.loudest.subscribe();
+        while ready.hello.offers.logging {
+            let level = *loudest.borrow_and_update();
+            if let Some(level) = level {
+                set(ready, level).await;
+            }
+            if loudest.changed().await.is_err() {
+                break;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// Tells the server of this link from which level on we want its log.
+pub(super) async fn set(ready: &Ready, level: Level) {
+    let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
+    match timeout(LIMIT, ask(&ready.link, ready.id(), method::SET_LEVEL, &params)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(failure)) => tracing::debug!(%failure, "the level of the log could not be set"),
+        Err(_) => tracing::debug!("the level of the log could not be set within {LIMIT:?}"),
+    }
+}
+
+impl Drop for LevelWish {
+    fn drop(&mut self) {
+        self.levels.count(self.level, |wishes| *wishes -= 1);
+    }
+}
