@@ -16,6 +16,7 @@ mod e2e {
     mod exit;
     mod hostile;
     mod killed;
+    mod legs;
     mod older;
     mod outage;
     mod protocol;

@@ -45,7 +45,8 @@ impl Endpoint {
         }
         let text = self.read(body).await?;
         if text.trim_ascii_start().starts_with(b"[") {
-            let caller = Caller { session: self.session(&view, headers, None)?, view };
+            let caller =
+                Caller { session: self.session(&view, headers, None)?, view, events: accepts.events };
             return self.batch(&caller, accepts, text).await;
         }
         let message = Message::parse(text, self.fleet.limits().json_depth).map_err(|bad| malformed(&bad))?;
@@ -53,7 +54,8 @@ impl Endpoint {
             return self.initialize(&view, &message);
         }
         let id = message.id();
-        let caller = Caller { session: self.session(&view, headers, id.as_deref())?, view };
+        let caller =
+            Caller { session: self.session(&view, headers, id.as_deref())?, view, events: accepts.events };
         Ok(match self.relay.handle(&caller, message) {
             Handled::Now(answer) => self.reply(&caller.session, accepts).now(answer),
             Handled::Later(call) => self.reply(&caller.session, accepts).later(call, id).await,

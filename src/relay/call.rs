@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -43,7 +44,11 @@ pub enum Step {
 /// What a call wants to tell before its answer. The call and its reader are polled by the same task in turn, so nobody
 /// needs waking.
 #[derive(Debug, Default)]
-pub(super) struct Asides(Mutex<VecDeque<Step>>);
+pub(super) struct Asides {
+    queue: Mutex<VecDeque<Step>>,
+    /// Nobody reads any more.
+    unheard: AtomicBool,
+}
 
 /// A call that tells more than this between two polls waits until it has been read.
 const ROOM: usize = 64;
@@ -57,7 +62,7 @@ impl Asides {
     async fn put(&self, step: Step) {
         let mut step = Some(step);
         std::future::poll_fn(|_| {
-            let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
             if queue.len() >= ROOM {
                 return Poll::Pending; // polled again when the reader has emptied the queue
             }
@@ -67,8 +72,13 @@ impl Asides {
         .await;
     }
 
+    /// Whether anybody may read it.
+    pub(super) fn heard(&self) -> bool {
+        !self.unheard.load(Ordering::Relaxed)
+    }
+
     fn pop(&self) -> Option<Step> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
 
@@ -152,6 +162,7 @@ impl Run {
 
     /// Runs to the end for nobody.
     async fn finish(mut self) {
+        self.asides.unheard.store(true, Ordering::Relaxed);
         while !matches!(self.step().await, Step::Answer(_)) {}
     }
 }

@@ -49,9 +49,7 @@ struct Open {
 
 impl fmt::Debug for Open {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Open")
-            .field("calls", &self.calls.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Open").field("calls", &self.calls.len()).finish_non_exhaustive()
     }
 }
 
@@ -223,6 +221,11 @@ impl Session {
             Ok((spool, number)) => Resumed::Stream(Follower::new(Arc::clone(self), spool, Some(number))),
             Err(instead) => instead,
         }
+    }
+
+    /// Whether the client reads the stream of what no request asked for.
+    pub fn attached(&self) -> bool {
+        self.with_streams(|streams| streams.own_attached())
     }
 
     /// Puts a message out for the stream of what no request asked for, which need not be open yet. `false` where

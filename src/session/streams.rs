@@ -110,6 +110,11 @@ impl Streams {
         self.own.iter().chain(&self.calls).any(|spool| spool.attached())
     }
 
+    /// Whether somebody reads the session's own stream.
+    pub(super) fn own_attached(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.attached())
+    }
+
     /// Gives the session's own stream, which is to end.
     pub(super) fn close(&mut self) -> Option<Arc<Spool>> {
         self.closed = true;

@@ -33,9 +33,16 @@ pub fn response(id: &[u8], result: &[u8]) -> Bytes {
 
 /// A refusal; `id` is raw JSON, left out where the request's could not be read (schema from 2025-11-25 on).
 pub fn error(id: Option<&[u8]>, code: Code, message: &str) -> Bytes {
+    error_with(id, code, message, "")
+}
+
+/// As [`error`], with `data`, raw JSON; none where it is empty.
+pub fn error_with(id: Option<&[u8]>, code: Code, message: &str, data: &str) -> Bytes {
     let number = code.number();
     let id = id.map(|id| format!(r#""id":{},"#, String::from_utf8_lossy(id))).unwrap_or_default();
-    format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":{number},"message":{}}}}}"#, quoted(message)).into()
+    let data = if data.is_empty() { String::new() } else { format!(r#","data":{data}"#) };
+    format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":{number},"message":{}{data}}}}}"#, quoted(message))
+        .into()
 }
 
 /// An answer with a server's own error; `id` and `error` are raw JSON.

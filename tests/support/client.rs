@@ -55,9 +55,20 @@ impl Client {
         Self::greet(world.url(path)).await
     }
 
+    /// As [`open`](Self::open), with these capabilities, raw.
+    pub(crate) async fn able(world: &World, path: &str, capabilities: &str) -> Self {
+        Self::greet_with(world.url(path), capabilities).await
+    }
+
     pub(crate) async fn greet(url: String) -> Self {
+        Self::greet_with(url, "{}").await
+    }
+
+    async fn greet_with(url: String, capabilities: &str) -> Self {
         let mut client = Self::new(url);
-        let answer = client.post(&hello("2025-11-25")).await;
+        let hello =
+            hello("2025-11-25").replace(r#""capabilities":{}"#, &format!(r#""capabilities":{capabilities}"#));
+        let answer = client.post(&hello).await;
         assert_eq!(answer.status, 200, "{}", answer.text);
         client.headers.insert("mcp-session-id", answer.headers["mcp-session-id"].clone());
         client.headers.insert("mcp-protocol-version", HeaderValue::from_static("2025-11-25"));
@@ -112,6 +123,13 @@ impl Client {
             b"application/json" => answer.text,
             _ => split(answer.text.as_bytes()).pop().expect("an answer"),
         }
+    }
+
+    /// Asks and gives the answer, parsed.
+    pub(crate) async fn json(&self, method: &str, params: &str) -> Value {
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed);
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+        serde_json::from_str(&self.ask(&text).await).unwrap()
     }
 
     /// Calls a tool with raw arguments and gives the answer.

@@ -94,18 +94,18 @@ impl Seen {
     /// The answer of a well-behaved server.
     pub(super) fn reply(&self, script: &Script) -> Reply {
         match self.method.as_str() {
-            "initialize" => {
-                let told = script.tells;
-                Reply::Result(format!(
-                    r#"{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{"listChanged":{told}}}}},"serverInfo":{{"name":"fake","version":"1"}}}}"#
-                ))
-            }
+            "initialize" => Reply::Result(script.hello()),
             "tools/list" => {
                 Reply::Result(script.listing(self.params()["cursor"].as_str().map(str::to_owned)))
             }
             "tools/call" => (script.call)(self),
             "ping" => Reply::Result("{}".into()),
-            other => panic!("unexpected {other}"),
+            "prompts/list" => Reply::Result(format!(r#"{{"prompts":[{}]}}"#, script.prompts.join(","))),
+            "resources/list" => Reply::Result(format!(r#"{{"resources":[{}]}}"#, script.resources.join(","))),
+            "resources/templates/list" => {
+                Reply::Result(format!(r#"{{"resourceTemplates":[{}]}}"#, script.templates.join(",")))
+            }
+            _ => (script.other)(self),
         }
     }
 
@@ -264,6 +264,14 @@ impl Fake {
 impl Shared {
     pub(super) fn script(&self) -> Script {
         self.script.lock().unwrap().clone()
+    }
+
+    /// Waits for the answer to a request of the server's own, and gives its text.
+    pub(super) async fn answered(&self, id: &str) -> String {
+        let is_it = |seen: &Seen| seen.method.is_empty() && seen.id.as_deref() == Some(id);
+        let mut all = self.seen.subscribe();
+        let found = all.wait_for(|all| all.iter().any(is_it)).await.unwrap();
+        found.iter().rfind(|seen| is_it(seen)).unwrap().text.clone()
     }
 
     pub(super) fn note(&self, seen: Seen) {

@@ -91,12 +91,22 @@ async fn write(shared: &Arc<Shared>, seen: &Seen, reply: Reply) -> Answer {
         Reply::Stall => std::future::pending().await,
         Reply::Steps(steps) => {
             let (to, from) = mpsc::channel(1);
-            let seen = seen.clone();
-            shared.tasks.spawn(async move {
+            let (shared, seen) = (shared.clone(), seen.clone());
+            shared.clone().tasks.spawn(async move {
+                let mut said = String::new();
                 for step in steps {
+                    let frame = |text: &str| {
+                        let text = seen.fill(&text.replace("$SAID", &said));
+                        Ok(format!("event: message\ndata: {text}\n\n").into())
+                    };
                     let event = match step {
-                        Step::Send(text) => {
-                            Ok(format!("event: message\ndata: {}\n\n", seen.fill(&text)).into())
+                        Step::Send(text) => frame(&text),
+                        Step::Ask(text, id) => {
+                            if to.send(frame(&text)).await.is_err() {
+                                return;
+                            }
+                            said = shared.answered(&seen.fill(&id)).await;
+                            continue;
                         }
                         Step::Cut => Err(io::Error::other("cut by the script")),
                         Step::Rest(time) => {

@@ -76,10 +76,16 @@ fn take(shared: &Arc<Shared>, to: Writer, seen: Seen) -> Answer {
         Reply::Status(code, _) => return bare(code),
         Reply::Stall => return bare(202),
     };
-    shared.tasks.spawn(async move {
+    let shared = Arc::clone(shared);
+    shared.tasks.clone().spawn(async move {
+        let mut said = String::new();
         for step in steps {
             match step {
-                Step::Send(text) => put(&to, &seen.fill(&text)).await,
+                Step::Send(text) => put(&to, &seen.fill(&text.replace("$SAID", &said))).await,
+                Step::Ask(text, id) => {
+                    put(&to, &seen.fill(&text)).await;
+                    said = shared.answered(&seen.fill(&id)).await;
+                }
                 Step::Wait(gate) => gate.cancelled().await,
                 Step::Rest(time) => tokio::time::sleep(time).await,
                 Step::Cut => drop(to.send(Err(io::Error::other("cut by the script"))).await),
