@@ -11,11 +11,12 @@ from suite import world
 FIXTURE = world.TARGET / "debug" / "everything"
 world.TRUNKLINE = Path(os.environ.get("TRUNKLINE_BIN", world.TARGET / "debug" / "trunkline"))
 NAME = "everything"
+MODERN = "2026-07-28"  # has no handshake
 
 
 def options(revision: str) -> list[str]:
-    """The fixture agrees to nothing newer than what is tested, so that the revision's wire is really used."""
-    return ["--newest", revision]
+    """The fixture agrees to no newer handshake than what is tested, so that the revision's wire is really used."""
+    return [] if revision == MODERN else ["--newest", revision]
 
 
 @contextlib.contextmanager
@@ -41,6 +42,7 @@ def over_stdio(revision: str) -> dict:
 
 @contextlib.contextmanager
 def behind(folder: Path, servers: dict) -> Iterator[str]:
+    """trunkline with these servers; its log is in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with world.trunkline(folder, servers) as url:
         yield url
@@ -49,14 +51,14 @@ def behind(folder: Path, servers: dict) -> Iterator[str]:
 @contextlib.contextmanager
 def server_http(revision: str, folder: Path) -> Iterator[str]:
     """The fixture's own view, over HTTP upstream."""
-    with fixture_over_http(revision) as url, behind(folder, {NAME: {"url": url}}) as base:
+    with fixture_over_http(revision) as url, behind(folder / "server-http", {NAME: {"url": url}}) as base:
         yield f"{base}/{NAME}"
 
 
 @contextlib.contextmanager
 def server_stdio(revision: str, folder: Path) -> Iterator[str]:
     """The same as a child process."""
-    with behind(folder, {NAME: over_stdio(revision)}) as base:
+    with behind(folder / "server-stdio", {NAME: over_stdio(revision)}) as base:
         yield f"{base}/{NAME}"
 
 
@@ -70,7 +72,7 @@ def aggregate(revision: str, folder: Path) -> Iterator[str]:
             NAME: {"url": url, "naming": "plain"},
             "decoy": decoy,
         }
-        with behind(folder, servers) as base:
+        with behind(folder / "aggregate", servers) as base:
             yield base
 
 
