@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::load::{LoadError, Origin};
 use super::{Exit, complain, say};
 use crate::config::Parsed;
+use crate::mcp::Feature;
 use crate::transport::{Dialer, Sizes};
 use crate::upstream::try_once;
 
@@ -42,7 +43,11 @@ async fn try_all(parsed: &Parsed) -> bool {
         let Ok((name, outcome)) = ended else { continue };
         match outcome {
             Ok((hello, listing)) => {
-                say(&format!("{name}: {} tools, revision {}", listing.tools.len(), hello.revision));
+                say(&format!(
+                    "{name}: {} tools, revision {}",
+                    listing.of(Feature::Tool).len(),
+                    hello.revision
+                ));
             }
             Err(failure) => {
                 good = false;

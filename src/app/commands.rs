@@ -6,6 +6,7 @@ use super::client::{self, Client, Progress};
 use super::load::Origin;
 use super::{Exit, complain, say};
 use crate::config::Config;
+use crate::mcp::Feature;
 use crate::names::ServerName;
 use crate::transport::{Dialer, Sizes};
 use crate::upstream::try_once;
@@ -71,7 +72,7 @@ pub async fn probe(origin: &Origin, name: &str) -> Exit {
     match try_once(&dialer, server).await {
         Ok((hello, listing)) => {
             say(&format!("{} {}, revision {}", hello.server.name, hello.server.version, hello.revision));
-            for tool in &listing.tools {
+            for tool in listing.of(Feature::Tool) {
                 let exposed = server.naming.expose(&tool.name, &server.name).name;
                 say(&format!("{}  as {exposed}{}", tool.name, too_long(&exposed)));
             }

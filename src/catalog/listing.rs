@@ -4,21 +4,38 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
+use crate::mcp::Feature;
 use crate::wire::{Malformed, Span, Text, elements, members};
 
-/// One server's tools, as it gave them.
+/// What one server has, as it gave it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// In the server's own order, without twins.
-    pub tools: Vec<Item>,
+    lists: [Vec<Item>; 4],
     /// Why not everything the server has is here, if so.
     pub cut: Option<&'static str>,
 }
 
-/// One tool: the server's own JSON and where its name and description stand.
+impl Listing {
+    /// All of one kind, in the server's own order, without twins.
+    pub fn of(&self, feature: Feature) -> &[Item] {
+        self.lists.get(feature.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Takes all of one kind from `other`, and why they were cut, if so.
+    pub fn take(&mut self, feature: Feature, mut other: Self) {
+        if let (Some(ours), Some(theirs)) =
+            (self.lists.get_mut(feature.index()), other.lists.get_mut(feature.index()))
+        {
+            *ours = std::mem::take(theirs);
+        }
+        self.cut = self.cut.or(other.cut);
+    }
+}
+
+/// One tool, prompt, resource or template: the server's own JSON and where its name and description stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// The server's own name.
+    /// The server's own name, URI or URI template.
     pub name: Box<str>,
     pub(super) text: Bytes,
     pub(super) name_at: Span,
@@ -30,7 +47,7 @@ pub struct Item {
 pub struct Budget {
     /// Pages.
     pub pages: usize,
-    /// Tools.
+    /// Items of a kind.
     pub items: usize,
     /// Bytes of their JSON.
     pub bytes: usize,
@@ -44,8 +61,9 @@ impl Default for Budget {
 }
 
 /// Gathers a listing page by page.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pages {
+    feature: Feature,
     listing: Listing,
     names: HashSet<Box<str>>,
     cursors: HashSet<String>,
@@ -63,19 +81,32 @@ pub enum Turn {
 }
 
 impl Pages {
+    /// For lists of this kind.
+    pub fn new(feature: Feature) -> Self {
+        Self {
+            feature,
+            listing: Listing::default(),
+            names: HashSet::new(),
+            cursors: HashSet::new(),
+            seen: 0,
+            bytes: 0,
+        }
+    }
+
     /// Takes the result of one list request in.
     ///
     /// # Errors
     /// Where the result is no list. A single bad item is passed over.
     pub fn add(&mut self, result: &Bytes, budget: Budget) -> Result<Turn, Malformed> {
         let text = std::str::from_utf8(result).map_err(|e| Malformed::NotJson(e.to_string()))?;
-        let [tools, cursor] = members(text, ["tools", "nextCursor"])?;
-        let tools = tools.ok_or(Malformed::NotRpc("the result has no `tools`".into()))?;
+        let [list, cursor] = members(text, [self.feature.member(), "nextCursor"])?;
+        let lacking = || Malformed::NotRpc(format!("the result has no `{}`", self.feature.member()).into());
+        let list = list.ok_or_else(lacking)?;
         self.seen += 1;
-        for span in elements(text.get(tools.clone()).unwrap_or_default())? {
-            let item = result.slice(span.start + tools.start..span.end + tools.start);
-            if self.listing.tools.len() >= budget.items {
-                self.listing.cut = Some("more tools than the limit");
+        for span in elements(text.get(list.clone()).unwrap_or_default())? {
+            let item = result.slice(span.start + list.start..span.end + list.start);
+            if self.names.len() >= budget.items {
+                self.listing.cut = Some("more items than the limit");
                 return Ok(Turn::Done);
             }
             self.bytes += item.len();
@@ -83,8 +114,9 @@ impl Pages {
                 self.listing.cut = Some("more bytes than the limit");
                 return Ok(Turn::Done);
             }
-            if let Some(item) = Item::parse(&item).filter(|item| self.names.insert(item.name.clone())) {
-                self.listing.tools.push(item);
+            let item = Item::parse(&item, self.feature.key());
+            if let Some(item) = item.filter(|item| self.names.insert(item.name.clone())) {
+                self.items().push(item);
             }
         }
         Ok(self.turn(cursor.and_then(|span| text.get(span)), budget))
@@ -93,6 +125,16 @@ impl Pages {
     /// What was gathered.
     pub fn finish(self) -> Listing {
         self.listing
+    }
+
+    fn items(&mut self) -> &mut Vec<Item> {
+        let [tools, prompts, resources, templates] = &mut self.listing.lists;
+        match self.feature {
+            Feature::Tool => tools,
+            Feature::Prompt => prompts,
+            Feature::Resource => resources,
+            Feature::Template => templates,
+        }
     }
 
     fn turn(&mut self, cursor: Option<&str>, budget: Budget) -> Turn {
@@ -110,9 +152,9 @@ impl Pages {
 }
 
 impl Item {
-    fn parse(raw: &Bytes) -> Option<Self> {
+    fn parse(raw: &Bytes, key: &str) -> Option<Self> {
         let text = std::str::from_utf8(raw).ok()?;
-        let [name, description] = members(text, ["name", "description"]).ok()?;
+        let [name, description] = members(text, [key, "description"]).ok()?;
         let name_at = name?;
         let name = Text::of(text.get(name_at.clone())?)?.into();
         // A copy of its own: a slice would keep the whole page alive.

@@ -8,6 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::filter::offers;
 use super::listing::{Item, Listing};
 use crate::config::Server;
+use crate::mcp::Feature;
 use crate::names::{Naming, ServerName, Style};
 use crate::wire::{Text, quoted};
 
@@ -42,7 +43,7 @@ impl Part {
         let mut tools = Vec::new();
         let mut by_raw = HashMap::new();
         let mut plain = BytesMut::new();
-        for item in listing.tools.iter().filter(|item| offers(&server.tools, &item.name)) {
+        for item in listing.of(Feature::Tool).iter().filter(|item| offers(&server.tools, &item.name)) {
             if !plain.is_empty() {
                 plain.put_u8(b',');
             }

@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 
 use super::*;
 use crate::config::{self, Config, Protocol, Reach, Server, Stdio};
+use crate::mcp::Feature;
 use crate::names::{Naming, ServerName, Style};
 
 fn server(key: &str) -> Server {
@@ -27,7 +28,7 @@ fn server(key: &str) -> Server {
 }
 
 fn listing(tools: &str) -> Listing {
-    let mut pages = Pages::default();
+    let mut pages = Pages::new(Feature::Tool);
     let page = Bytes::from(format!(r#"{{"tools":{tools}}}"#));
     assert_eq!(pages.add(&page, Budget::default()), Ok(Turn::Done));
     pages.finish()
@@ -108,19 +109,19 @@ fn pages_end_whatever_the_server_does() {
     let page = |cursor: &str, tool: &str| {
         Bytes::from(format!(r#"{{"tools":[{{"name":"{tool}"}}],"nextCursor":{cursor}}}"#))
     };
-    let mut pages = Pages::default();
+    let mut pages = Pages::new(Feature::Tool);
     assert_eq!(pages.add(&page("\"\"", "a"), budget), Ok(Turn::Next("\"\"".into())));
     assert_eq!(pages.add(&page("\"\"", "b"), budget), Ok(Turn::Done));
     assert_eq!(pages.finish().cut, Some("the server repeats a cursor"));
-    let mut pages = Pages::default();
+    let mut pages = Pages::new(Feature::Tool);
     for at in 0..2 {
         pages.add(&page(&format!("\"{at}\""), "a"), budget).unwrap();
     }
     assert_eq!(pages.add(&page("\"9\"", "a"), budget), Ok(Turn::Done));
     let listing = pages.finish();
-    assert_eq!((listing.tools.len(), listing.cut), (1, Some("more pages than the limit")));
-    let mut pages = Pages::default();
+    assert_eq!((listing.of(Feature::Tool).len(), listing.cut), (1, Some("more pages than the limit")));
+    let mut pages = Pages::new(Feature::Tool);
     assert_eq!(pages.add(&page("null", &"x".repeat(2000)), budget), Ok(Turn::Done));
     assert!(pages.finish().cut.is_some());
-    assert!(Pages::default().add(&"{}".into(), budget).is_err());
+    assert!(Pages::new(Feature::Tool).add(&"{}".into(), budget).is_err());
 }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::offers::Offers;
 use super::revision::Revision;
 use crate::wire::quoted;
 
@@ -48,32 +49,24 @@ pub struct Hello {
     pub revision: Revision,
     /// Who it is.
     pub server: Implementation,
-    /// Whether it has tools.
-    pub tools: bool,
-    /// Whether it tells when its tools change.
-    pub tools_changed: bool,
+    /// What it has.
+    pub offers: Offers,
+    /// Its capabilities as it wrote them.
+    pub capabilities: Box<str>,
+    /// What it wants models to know.
+    pub instructions: Option<Box<str>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answered {
+struct Answered<'a> {
     protocol_version: String,
-    #[serde(default)]
-    capabilities: Capabilities,
+    #[serde(borrow)]
+    capabilities: Option<&'a RawValue>,
     #[serde(default)]
     server_info: Implementation,
-}
-
-#[derive(Default, Deserialize)]
-struct Capabilities {
-    tools: Option<Tools>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Tools {
     #[serde(default)]
-    list_changed: bool,
+    instructions: Option<Box<str>>,
 }
 
 impl Hello {
@@ -82,37 +75,38 @@ impl Hello {
     /// # Errors
     /// Where it is no such result, or names a revision that we did not offer.
     pub fn parse(result: &str) -> Result<Self, String> {
-        let answered: Answered =
-            serde_json::from_str(result).map_err(|error| format!("bad answer to `initialize`: {error}"))?;
+        let bad = |error: serde_json::Error| format!("bad answer to `initialize`: {error}");
+        let answered: Answered<'_> = serde_json::from_str(result).map_err(bad)?;
         let revision = Revision::of(&answered.protocol_version).ok_or_else(|| {
             format!("speaks revision {} only, which we do not", quoted(&answered.protocol_version))
         })?;
-        let tools = answered.capabilities.tools;
+        let capabilities = answered.capabilities.map_or("{}", RawValue::get);
         Ok(Self {
             revision,
             server: answered.server_info,
-            tools: tools.is_some(),
-            tools_changed: tools.is_some_and(|tools| tools.list_changed),
+            offers: Offers::parse(capabilities).map_err(bad)?,
+            capabilities: capabilities.into(),
+            instructions: answered.instructions.filter(|text| !text.is_empty()),
         })
     }
 }
 
-/// The `params` with which we ask a server for `revision`. We offer no capabilities yet.
-pub fn initialize_params(revision: Revision) -> String {
+/// The `params` with which we ask a server for `revision`; `capabilities` is a raw object.
+pub fn initialize_params(revision: Revision, capabilities: &str) -> String {
     format!(
-        r#"{{"protocolVersion":"{revision}","capabilities":{{}},"clientInfo":{{"name":"trunkline","version":"{}"}}}}"#,
+        r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"clientInfo":{{"name":"trunkline","version":"{}"}}}}"#,
         env!("CARGO_PKG_VERSION")
     )
 }
 
-/// The result with which we answer a client; `instructions` may be empty.
-pub fn initialize_result(revision: Revision, instructions: &str) -> String {
+/// The result with which we answer a client; `capabilities` is a raw object, `instructions` may be empty.
+pub fn initialize_result(revision: Revision, capabilities: &str, instructions: &str) -> String {
     let instructions = match instructions {
         "" => String::new(),
         text => format!(r#","instructions":{}"#, quoted(text)),
     };
     format!(
-        r#"{{"protocolVersion":"{revision}","capabilities":{{"tools":{{"listChanged":true}}}},"serverInfo":{{"name":"trunkline","version":"{}"}}{instructions}}}"#,
+        r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{{"name":"trunkline","version":"{}"}}{instructions}}}"#,
         env!("CARGO_PKG_VERSION")
     )
 }
@@ -127,17 +121,18 @@ mod tests {
             r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"x":1},"serverInfo":{"name":"a","version":"1","title":"A"}}"#,
         );
         let hello = hello.unwrap();
-        assert!(hello.tools && hello.tools_changed && hello.revision == Revision::V2025_06_18);
-        assert!(!Hello::parse(r#"{"protocolVersion":"2025-06-18","capabilities":{}}"#).unwrap().tools);
+        assert!(hello.offers.tools_changed && hello.revision == Revision::V2025_06_18);
+        assert!(hello.capabilities.contains("\"x\":1"));
+        assert!(!Hello::parse(r#"{"protocolVersion":"2025-06-18","capabilities":{}}"#).unwrap().offers.tools);
         assert!(Hello::parse(r#"{"protocolVersion":"2099-01-01","capabilities":{}}"#).is_err());
         assert!(Hello::parse("{}").is_err());
     }
 
     #[test]
     fn what_we_write_reads_back() {
-        let asked = initialize_params(Revision::LATEST);
+        let asked = initialize_params(Revision::LATEST, "{}");
         assert_eq!(Asked::parse(&asked).unwrap().protocol_version, "2025-11-25");
-        let answered = initialize_result(Revision::V2025_03_26, "Say \"hi\"");
+        let answered = initialize_result(Revision::V2025_03_26, "{}", "Say \"hi\"");
         assert_eq!(Hello::parse(&answered).unwrap().server.name, "trunkline");
     }
 }

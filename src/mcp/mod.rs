@@ -2,10 +2,18 @@
 //!
 //! Pure functions over text; nothing here knows sockets, clocks or tasks.
 
+mod client;
+mod feature;
 pub mod header;
 mod hello;
+mod level;
 pub mod method;
+mod offers;
 mod revision;
 
+pub use client::{Abilities, Unable};
+pub use feature::Feature;
 pub use hello::{Asked, Hello, initialize_params, initialize_result};
+pub use level::Level;
+pub use offers::Offers;
 pub use revision::Revision;

@@ -43,7 +43,9 @@ pub enum Step {
 /// What a call wants to tell before its answer. The call and its reader are polled by the same task in turn, so nobody
 /// needs waking.
 #[derive(Debug, Default)]
-pub(super) struct Asides(Mutex<VecDeque<Step>>);
+pub(super) struct Asides {
+    queue: Mutex<VecDeque<Step>>,
+}
 
 /// A call that tells more than this between two polls waits until it has been read.
 const ROOM: usize = 64;
@@ -57,7 +59,7 @@ impl Asides {
     async fn put(&self, step: Step) {
         let mut step = Some(step);
         std::future::poll_fn(|_| {
-            let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
             if queue.len() >= ROOM {
                 return Poll::Pending; // polled again when the reader has emptied the queue
             }
@@ -68,7 +70,7 @@ impl Asides {
     }
 
     fn pop(&self) -> Option<Step> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
 

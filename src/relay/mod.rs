@@ -76,7 +76,8 @@ impl Relay {
     pub fn initialize(&self, view: &View, message: &Message) -> Result<(Bytes, Agreed), Refusal> {
         let asked = Asked::parse(message.params().unwrap_or("{}")).map_err(Refusal::BadParams)?;
         let revision = Revision::negotiate(&asked.protocol_version);
-        let result = initialize_result(revision, &self.instructions(view));
+        let result =
+            initialize_result(revision, r#"{"tools":{"listChanged":true}}"#, &self.instructions(view));
         let agreed = Agreed {
             revision: revision.as_str().into(),
             capabilities: asked.capabilities.map_or("{}", |raw| raw.get()).into(),

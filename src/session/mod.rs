@@ -6,6 +6,7 @@
 mod event_id;
 mod follower;
 mod keyring;
+mod legs;
 mod registry;
 mod ring;
 mod spool;
@@ -18,6 +19,7 @@ mod tombstones;
 
 pub use follower::{Feed, Follower};
 pub use keyring::Keyring;
+pub use legs::{Leg, TooManyLegs};
 pub use registry::{Full, Sessions};
 pub use spool::Told;
 pub use stay::{BeginError, CallGuard, Session};

@@ -1,16 +1,18 @@
 //! One session.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::follower::{Feed, Follower};
+use super::legs::Legs;
 use super::ring::Budget;
-use super::streams::{Resumed, Streams};
+use super::streams::Streams;
 use super::ticket::{Agreed, Ticket};
+use crate::mcp::{Abilities, Level};
 
 /// A client's stay under one id. An idle one takes well under 1 KiB.
 #[derive(Debug)]
@@ -25,17 +27,39 @@ pub struct Session {
     /// Where the registry's queue has it; changed under the registry's lock only.
     pub(super) queued: AtomicU64,
     max_calls: usize,
-    /// What of the world its client has been told last, as its streams count it.
-    heard: AtomicU64,
-    budget: Arc<Budget>,
     open: Mutex<Open>,
+    legs: Legs,
+    abilities: Abilities,
+    /// The level of log messages that the client wants, as its number; 0 where it never said.
+    level: AtomicU8,
+    /// The state of the world that the client was told of last, as its streams count it.
+    heard: AtomicU64,
+    /// What the streams of all sessions may keep.
+    budget: Arc<Budget>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Open {
     calls: Vec<(Box<[u8]>, CancellationToken)>,
     streams: Streams,
+    leases: Vec<(Box<str>, Lease)>,
+    closed: bool,
 }
+
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Open")
+            .field("calls", &self.calls.len())
+            .field("streams", &self.streams)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Something that lasts as long as a session does, or until it is given back.
+type Lease = Box<dyn Any + Send>;
+
+/// As much as a session may hold.
+const LEASES: usize = 1024;
 
 /// Why a call may not begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -60,15 +84,18 @@ impl Session {
         Self {
             id: id.into(),
             view: view.into(),
-            ticket,
             initialized: AtomicBool::new(false),
             origin,
             touched: AtomicU64::new(micros(origin)),
             queued: AtomicU64::new(0),
             max_calls,
+            open: Mutex::default(),
+            legs: Legs::default(),
+            abilities: Abilities::parse(&ticket.agreed.capabilities),
+            level: AtomicU8::new(0),
+            ticket,
             heard: AtomicU64::new(NOTHING),
             budget,
-            open: Mutex::default(),
         }
     }
 
@@ -90,6 +117,53 @@ impl Session {
     /// The negotiated revision.
     pub fn revision(&self) -> &str {
         &self.ticket.agreed.revision
+    }
+
+    /// What the client can do for servers.
+    pub fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    /// The level from which on the client wants log messages, if it ever said.
+    pub fn level(&self) -> Option<Level> {
+        Level::from_number(self.level.load(Ordering::Relaxed))
+    }
+
+    /// The client wants log messages from `level` on.
+    pub fn set_level(&self, level: Level) {
+        self.level.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// What tells this stay from all others, and can be used where the id itself must not be seen.
+    pub fn serial(&self) -> u128 {
+        self.ticket.serial
+    }
+
+    /// Keeps `lease` under `key` until it is [given back](Self::give_back) or the session ends. `false` where the session
+    /// holds `key` already, holds too much, or has ended: then the lease is dropped at once.
+    pub fn hold(&self, key: &str, lease: impl Any + Send) -> bool {
+        let mut open = self.open();
+        let takes =
+            !open.closed && open.leases.len() < LEASES && !open.leases.iter().any(|(held, _)| **held == *key);
+        if takes {
+            open.leases.push((key.into(), Box::new(lease)));
+        }
+        takes
+    }
+
+    /// Whether something is held under `key`.
+    pub fn holds(&self, key: &str) -> bool {
+        self.open().leases.iter().any(|(held, _)| **held == *key)
+    }
+
+    /// Drops what is held under `key`. `false` where nothing is.
+    pub fn give_back(&self, key: &str) -> bool {
+        let mut open = self.open();
+        let Some(place) = open.leases.iter().position(|(held, _)| **held == *key) else { return false };
+        let lease = open.leases.swap_remove(place);
+        drop(open); // a lease's end may look at the session
+        drop(lease);
+        true
     }
 
     /// Whether `notifications/initialized` has come. An adopted session counts as initialized.
@@ -128,53 +202,23 @@ impl Session {
         true
     }
 
-    /// Opens the stream for what no request asked for. One before it ends, and this one goes on where that one stopped.
-    pub fn attach(self: &Arc<Self>) -> Follower {
-        let own = self.with_streams(|streams| streams.own(self.origin, &self.budget));
-        Follower::new(Arc::clone(self), own, None)
-    }
-
-    /// Opens a stream for the answer to the request with the raw id `request`, or to several, and what comes before it.
-    /// A reader that leaves may [`resume`](Self::resume) it.
-    pub fn stream(self: &Arc<Self>, request: Option<&[u8]>) -> (Feed, Follower) {
-        let spool = self.with_streams(|streams| streams.add(request, self.origin, &self.budget));
-        (Feed::new(Arc::clone(&spool)), Follower::new(Arc::clone(self), spool, None))
-    }
-
-    /// Opens the stream again of which the event `id` was the last to arrive: what came after it, and what will. A reader
-    /// that is still there ends.
-    pub fn resume(self: &Arc<Self>, id: &str) -> Resumed {
-        let found = self.with_streams(|streams| streams.find(id));
-        match found {
-            Ok((spool, number)) => Resumed::Stream(Follower::new(Arc::clone(self), spool, Some(number))),
-            Err(instead) => instead,
-        }
-    }
-
-    /// Puts a message out for the stream of what no request asked for, which need not be open yet. `false` where
-    /// something was lost for it: the oldest messages when there are too many, or this one when the session is over.
-    pub fn push(&self, message: Bytes) -> bool {
-        // Outside of the lock: it wakes the reader.
-        let own = self.with_streams(|streams| streams.own(self.origin, &self.budget));
-        own.push(message)
-    }
-
     /// Notes the state of the world that the client is told of, as a count, and gives the one before, if it was told any.
     pub fn hear(&self, count: u64) -> Option<u64> {
         Some(self.heard.swap(count, Ordering::Relaxed)).filter(|before| *before != NOTHING)
     }
 
-    /// Ends the stream of what no request asked for, and forgets the others: nobody can come back for them.
+    /// Ends the stream of what no request asked for, and all that the session holds.
     pub(super) fn close(&self) {
-        let own = self.with_streams(Streams::close);
+        let (own, leases) = {
+            let mut open = self.open();
+            open.closed = true;
+            (open.streams.close(), std::mem::take(&mut open.leases))
+        };
         if let Some(own) = own {
             own.end(None);
         }
-    }
-
-    /// Lets go of what no client is likely to come back for.
-    pub(super) fn tidy(&self) {
-        self.with_streams(Streams::tidy);
+        drop(leases);
+        self.legs.close();
     }
 
     /// The client has shown itself, or something of it has ended, just now.
@@ -189,8 +233,12 @@ impl Session {
         (!busy).then(|| self.touched.load(Ordering::Relaxed))
     }
 
-    fn with_streams<T>(&self, work: impl FnOnce(&mut Streams) -> T) -> T {
-        work(&mut self.open().streams)
+    pub(super) fn with_streams<T>(&self, work: impl FnOnce(&mut Streams, Instant, &Arc<Budget>) -> T) -> T {
+        work(&mut self.open().streams, self.origin, &self.budget)
+    }
+
+    pub(super) fn legs(&self) -> &Legs {
+        &self.legs
     }
 
     fn open(&self) -> std::sync::MutexGuard<'_, Open> {

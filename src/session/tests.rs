@@ -263,14 +263,14 @@ async fn a_new_stream_takes_over() {
     let (end, mut second) = tokio::join!(first.next(), async { session.attach() });
     assert_eq!(end, None);
     drop(first); // must not detach its successor
-    assert_eq!(session.idle_since(), None);
+    assert!(session.attached());
     let (got, whole) = tokio::join!(next(&mut second), async { session.push(text(1)) });
     assert_eq!((got, whole), ((1, text(1)), true));
     assert!(timeout(MINUTE, second.next()).await.is_err());
     session.push(text(2));
     reads(&mut second, 2..=2).await; // a wait that was given up lost nothing
     drop(second);
-    assert!(session.idle_since().is_some());
+    assert!(!session.attached());
     session.push(text(3));
     reads(&mut session.attach(), 3..=3).await; // without an id it goes on where the one before stopped
 }
@@ -545,4 +545,42 @@ fn an_idle_session_takes_less_than_a_kibibyte() {
     let bytes = size_of::<Session>() + texts.map(str::len).iter().sum::<usize>() + 2 * (8 + 1 + 40);
     assert!(bytes < 1024, "{bytes}");
     assert!(size_of::<spool::Spool>() < 512, "nor does a stream take much: {}", size_of::<spool::Spool>());
+}
+
+#[tokio::test]
+async fn answers_find_their_requests_and_ends_reach_them() {
+    let world = World::new(10);
+    let session = world.open("");
+    let answer = |id: &str| {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        crate::wire::Message::parse(text.into(), 9).unwrap()
+    };
+    let (mut first, second) = (session.ask().unwrap(), session.ask().unwrap());
+    assert_ne!(first.id(), second.id());
+    for stranger in ["1", r#""1""#, r#""gw-9""#, r#""gw-""#] {
+        assert!(!session.answered(answer(stranger)), "{stranger}");
+    }
+    assert!(session.answered(answer(&first.id())) && !session.answered(answer(&first.id())));
+    assert!(first.answer().await.is_some());
+    let id = second.id();
+    drop(second);
+    assert!(!session.answered(answer(&id)));
+    let mut last = session.ask().unwrap();
+    world.sessions.close(session.id());
+    assert!(last.answer().await.is_none() && session.ask().is_err());
+}
+
+#[test]
+fn leases_end_with_the_session_or_before() {
+    let world = World::new(10);
+    let session = world.open("");
+    let lease = Arc::new(());
+    assert!(session.hold("a", lease.clone()) && session.hold("b", lease.clone()));
+    assert!(!session.hold("a", lease.clone()) && session.holds("a"));
+    assert_eq!(Arc::strong_count(&lease), 3);
+    assert!(session.give_back("a") && !session.give_back("a"));
+    assert_eq!(Arc::strong_count(&lease), 2);
+    world.sessions.close(session.id());
+    assert_eq!(Arc::strong_count(&lease), 1);
+    assert!(!session.hold("c", lease));
 }

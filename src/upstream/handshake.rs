@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::state::Ready;
 use crate::catalog::{Budget, Listing, Pages, Turn};
 use crate::config::{Protocol, Server};
-use crate::mcp::{Hello, Revision, initialize_params, method};
+use crate::mcp::{Feature, Hello, Revision, initialize_params, method};
 use crate::transport::{Dialer, Failure, Link};
 use crate::wire::{Kind, Message, notification, request};
 
@@ -81,11 +81,11 @@ async fn shake_hands(link: &Link, server: &Server) -> Result<Hello, Failure> {
             ));
         }
     };
-    let answer = match ask(link, 1, method::INITIALIZE, &initialize_params(revision)).await {
+    let answer = match ask(link, 1, method::INITIALIZE, &initialize_params(revision, "{}")).await {
         Ok(answer) if answer.kind() == Kind::Result => answer,
         // It should have offered its own revision instead; some refuse ours and tell which they know.
         refused => match older(&refused, revision) {
-            Some(older) => ask(link, 2, method::INITIALIZE, &initialize_params(older)).await?,
+            Some(older) => ask(link, 2, method::INITIALIZE, &initialize_params(older, "{}")).await?,
             None => refused?,
         },
     };
@@ -106,23 +106,41 @@ fn older(refused: &Result<Message, Failure>, asked: Revision) -> Option<Revision
     Revision::ALL.into_iter().rev().find(|revision| *revision != asked && told.contains(revision.as_str()))
 }
 
-/// All pages of what the server has, within the budget.
+/// All that the server has. Tools are asked for although it announced none: some have them all the same.
 pub(super) async fn list(ready: Arc<Ready>) -> Result<Listing, Failure> {
-    let mut pages = Pages::default();
+    let mut listing = Listing::default();
+    for feature in Feature::ALL {
+        let offers = &ready.hello.offers;
+        let announced = match feature {
+            Feature::Tool => offers.tools,
+            Feature::Prompt => offers.prompts,
+            Feature::Resource | Feature::Template => offers.resources,
+        };
+        if announced || feature == Feature::Tool {
+            // Many servers have resources and know no templates.
+            let must = announced && feature != Feature::Template;
+            listing.take(feature, pages(&ready, feature, must).await?);
+        }
+    }
+    Ok(listing)
+}
+
+/// All pages of one kind, within the budget.
+async fn pages(ready: &Ready, feature: Feature, must: bool) -> Result<Listing, Failure> {
+    let mut pages = Pages::new(feature);
     let mut params = "{}".to_owned();
     loop {
         let id = ready.ids.fetch_add(1, Ordering::Relaxed) + 1;
-        let answer = ask(&ready.link, id, method::TOOLS_LIST, &params).await?;
+        let answer = ask(&ready.link, id, feature.list(), &params).await?;
         match result_of(&answer) {
-            // Asked for although it announced no tools: some have them all the same.
-            Err(_) if !ready.hello.tools => return Ok(pages.finish()),
+            Err(_) if !must => return Ok(pages.finish()),
             // An empty cursor is valid, but some mean by it that there are no more pages.
             Err(_) if params == EMPTY_CURSOR => return Ok(pages.finish()),
             told => told?,
         };
         let result = answer.body_bytes().unwrap_or_default();
         let turn = pages.add(&result, Budget::default());
-        match turn.map_err(|bad| Failure::Garbage(format!("its answer to tools/list: {bad}")))? {
+        match turn.map_err(|bad| Failure::Garbage(format!("its answer to {}: {bad}", feature.list())))? {
             Turn::Done => return Ok(pages.finish()),
             Turn::Next(cursor) => params = format!(r#"{{"cursor":{cursor}}}"#),
         }

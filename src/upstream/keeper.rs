@@ -14,7 +14,7 @@ use super::state::{Ready, State, Why, ends_link};
 use super::{Shared, Upstream};
 use crate::catalog::Listing;
 use crate::config::{Limits, Reach};
-use crate::mcp::method;
+use crate::mcp::{Feature, method};
 use crate::metrics;
 use crate::transport::{Dialer, Failure};
 use crate::wire::{Kind, Message};
@@ -150,7 +150,7 @@ impl Keeper {
                         }
                     }
                     Ok(Heard::Open) => {
-                        hears = ready.hello.tools_changed;
+                        hears = ready.hello.offers.tools_changed;
                         if std::mem::replace(&mut heard_before, true) {
                             next_list = Some(soon(next_list, listed_at)); // what it told meanwhile was missed
                         }
@@ -205,7 +205,7 @@ impl Keeper {
                     upstream.series.listing_truncated();
                     tracing::warn!(server = %name, "only a part of its tools is listed: {cut}");
                 }
-                upstream.series.tools(listing.tools.len());
+                upstream.series.tools(listing.of(Feature::Tool).len());
                 let known = upstream.listing.load();
                 if announce || known.as_deref() != Some(&listing) {
                     upstream.listing.store(Some(Arc::new(listing)));
