@@ -69,7 +69,7 @@ impl Source {
     fn concerns(&self, notice: &Notice) -> bool {
         let Notice::Changed { servers, .. } = notice else { return false };
         match &self.view {
-            View::All => true,
+            View::All | View::Named(_) => true,
             View::One(server) => servers.contains(server),
         }
     }

@@ -16,10 +16,10 @@ use tokio_util::task::TaskTracker;
 pub use call::{Call, Step};
 pub use refusal::Refusal;
 
-use crate::catalog::View;
+use crate::catalog::{BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
-use crate::mcp::{Asked, Revision, initialize_result, method};
+use crate::mcp::{Asked, Feature, Revision, initialize_result, method};
 use crate::session::{Agreed, Session};
 use crate::wire::{self, Kind, Message};
 use misses::Misses;
@@ -66,6 +66,7 @@ impl Relay {
         match view {
             View::All => true,
             View::One(server) => self.fleet.snapshot().upstreams.contains_key(server),
+            View::Named(name) => self.fleet.snapshot().config.views.contains_key(name),
         }
     }
 
@@ -90,7 +91,7 @@ impl Relay {
     fn instructions(&self, view: &View) -> String {
         match view {
             View::One(_) => String::new(),
-            View::All => {
+            View::All | View::Named(_) => {
                 let delimiter = &self.fleet.snapshot().config.naming.delimiter;
                 format!("Tools of several servers are joined here; each is named <tool>{delimiter}<server>.")
             }
@@ -114,39 +115,50 @@ impl Relay {
         let id = message.id().unwrap_or_default();
         match message.method() {
             method::PING => Handled::Now(wire::response(&id, b"{}")),
-            method::TOOLS_LIST => self.list(caller, &message, id),
             method::TOOLS_CALL => match caller.session.begin(&id) {
                 Ok(guard) => Handled::Later(Call::start(&self.orphans, |asides| {
                     tool::call(self.clone(), caller.view.clone(), message, guard, asides)
                 })),
                 Err(error) => Handled::Now(Refusal::Begin(error).answer(Some(&id))),
             },
-            other => Handled::Now(Refusal::UnknownMethod(other.into()).answer(Some(&id))),
+            other => match Feature::listed_by(other) {
+                Some(feature) => self.list(caller, &message, id, feature),
+                None => Handled::Now(Refusal::UnknownMethod(other.into()).answer(Some(&id))),
+            },
         }
     }
 
-    fn list(self: &Arc<Self>, caller: &Caller, message: &Message, id: Bytes) -> Handled {
-        let cursor = message.params_members(["cursor"]).map(|[cursor]| cursor);
-        match cursor {
-            Ok(None) => {}
-            Ok(Some(span)) if message.slice(span.clone()) == Some("null") => {}
-            // Every list is one page, so no cursor is ours.
-            Ok(Some(_)) => return Handled::Now(Refusal::BadCursor.answer(Some(&id))),
+    fn list(self: &Arc<Self>, caller: &Caller, message: &Message, id: Bytes, feature: Feature) -> Handled {
+        let cursor = match message.params_members(["cursor"]) {
+            Ok([span]) => span.filter(|span| message.slice(span.clone()) != Some("null")),
             Err(bad) => return Handled::Now(Refusal::BadParams(bad.to_string()).answer(Some(&id))),
-        }
+        };
+        let cursor = match cursor.map(|span| message.string(span).ok_or(BadCursor)).transpose() {
+            Ok(cursor) => cursor.map(std::borrow::Cow::into_owned),
+            Err(BadCursor) => return Handled::Now(Refusal::BadCursor.answer(Some(&id))),
+        };
+        let view = caller.view.clone();
+        let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
+            &view,
+            feature,
+            cursor.as_deref(),
+        ) {
+            Ok(result) => wire::response(id, &result),
+            Err(BadCursor) => Refusal::BadCursor.answer(Some(id)),
+        };
         let snapshot = self.fleet.snapshot();
         let asleep = asleep(&snapshot, &caller.view);
         if self.fleet.first_round_done() && asleep.is_none() {
-            return Handled::Now(wire::response(&id, &snapshot.catalog.tools(&caller.view)));
+            return Handled::Now(listed(&snapshot, &id));
         }
-        let (relay, view) = (self.clone(), caller.view.clone());
+        let relay = self.clone();
         Handled::Later(Call::start(&self.orphans, |_| async move {
             relay.fleet.first_round().await;
             if let Some(upstream) = asleep {
                 upstream.look_again(relay.fleet.limits().first_list_wait).await;
                 relay.fleet.rebuild().await;
             }
-            Some(wire::response(&id, &relay.fleet.snapshot().catalog.tools(&view)))
+            Some(listed(&relay.fleet.snapshot(), &id))
         }))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use timeout;
+use tokio::time::timeout;
 
 use super::state::{Ready, State, Status, Unavailable, ends_link};
 use super::subscriptions::{self, Missed, Subscription};
@@ -84,7 +84,8 @@ impl Upstream {
     /// Brings the server a notification of `session`'s client: on the session's own link, if it has one. Where all share
     /// a link it is nobody's in particular, so that one client's roots are not taken for everybody's.
     pub async fn tell(&self, session: &Arc<Session>, text: Bytes) {
-        let roots = Message::parse(text.clone(), usize::MAX).is_ok_and(|told| told.method() == method::ROOTS_CHANGED);
+        let roots =
+            Message::parse(text.clone(), usize::MAX).is_ok_and(|told| told.method() == method::ROOTS_CHANGED);
         let ready = match (self.own.ready(session), self.state()) {
             (Some(own), _) => own,
             (None, State::Ready(ready)) if ready.shared && !roots => ready,

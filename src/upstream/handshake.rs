@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::flights::Flights;
+use super::legs::Legs;
 use super::state::{Owner, Ready};
 use crate::catalog::{Budget, Listing, Pages, Turn};
 use crate::config::{Protocol, Scope, Server};

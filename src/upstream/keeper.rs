@@ -38,7 +38,8 @@ enum End {
     Stopped(Box<Ear>),
 }
 
-type Relisting = Pin<Box<dyn Future<Output = Result<Listing, Failure>> + Send>>;
+pub(super) type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Relisting = Running<Result<Listing, Failure>>;
 
 impl Keeper {
     pub(super) fn new(upstream: Arc<Upstream>) -> Self {
@@ -373,9 +374,10 @@ async fn due(at: Option<Instant>) {
     }
 }
 
-async fn finished(relisting: &mut Option<Relisting>) -> Result<Listing, Failure> {
-    match relisting {
-        Some(relisting) => relisting.await,
+/// What is on its way, if anything is.
+pub(super) async fn finished<T>(running: &mut Option<Running<T>>) -> T {
+    match running {
+        Some(running) => running.await,
         None => std::future::pending().await,
     }
 }

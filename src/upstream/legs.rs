@@ -71,9 +71,7 @@ async fn ask(
     cancelled: &CancellationToken,
 ) -> Result<Option<Message>, Refused> {
     let abilities = session.abilities();
-    abilities
-        .allow(request)
-        .map_err(|unable| Refused(code_for(abilities, request), unable.to_string()))?;
+    abilities.allow(request).map_err(|unable| Refused(code_for(abilities, request), unable.to_string()))?;
     let busy = |error: crate::session::TooManyLegs| Refused(Code::Internal, error.to_string());
     let mut leg = session.ask().map_err(busy)?;
     session.push(leg.write(request));
@@ -93,5 +91,9 @@ async fn ask(
 /// A client that knows elicitation knows the method, just not in this mode.
 fn code_for(abilities: Abilities, request: &Message) -> Code {
     let elicits = abilities.form || abilities.url;
-    if elicits && request.method() == method::ELICITATION { Code::InvalidParams } else { Code::MethodNotFound }
+    if elicits && request.method() == method::ELICITATION {
+        Code::InvalidParams
+    } else {
+        Code::MethodNotFound
+    }
 }

@@ -52,7 +52,10 @@ pub(super) enum Stage {
     Dialing,
     Ready(Arc<Ready>),
     /// Gone; dialled again when it is wanted, not before `next`.
-    Lost { why: Unavailable, next: Instant },
+    Lost {
+        why: Unavailable,
+        next: Instant,
+    },
     /// Gone for good.
     Over,
 }

@@ -8,10 +8,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::ear::{Ear, Heard};
 use super::handshake::{Attempt, Face};
+use super::keeper::{Running, finished};
 use super::levels;
 use super::own::{Line, Stage};
 use super::pace::Pace;
-use super::state::{Ready, Unavailable, ends_link};
+use super::state::{Ready, Unavailable};
 use super::{LATE_CALLS, Upstream};
 use crate::config::Reach;
 use crate::mcp::{Abilities, Level, abilities_for};
@@ -55,9 +56,10 @@ impl Tender {
 
     pub(super) async fn run(mut self) {
         while self.wanted().await {
+            let (lease, closing) = (self.line.lease.clone(), self.upstream.closing.clone());
             let dialed = tokio::select! {
-                () = self.line.lease.cancelled() => break,
-                () = self.upstream.closing.cancelled() => break,
+                () = lease.cancelled() => break,
+                () = closing.cancelled() => break,
                 dialed = self.dial() => dialed,
             };
             match dialed {
@@ -123,10 +125,11 @@ impl Tender {
             upstream.unavailable_after(&failure)
         })?;
         upstream.own.succeeded();
+        let ready = Arc::new(ready);
         if let Some(level) = session.level() {
-            drop(timeout(GREETING, levels::set(&ready, level)).await);
+            drop(timeout(GREETING, tell(ready.clone(), level)).await);
         }
-        Ok(Arc::new(ready))
+        Ok(ready)
     }
 
     /// Looks after a link until it is lost or may go.
@@ -134,7 +137,7 @@ impl Tender {
         let (upstream, line) = (&self.upstream, &self.line);
         let mut ear = self.ear(ready);
         let mut told = line.session().upgrade().and_then(|session| session.level());
-        let mut telling = pin!(None);
+        let mut telling: Option<Running<()>> = None;
         loop {
             tokio::select! {
                 () = line.lease.cancelled() => return End::Left(ear),
@@ -161,12 +164,15 @@ impl Tender {
                         ear = self.ear(ready);
                     }
                     let level = line.session().upgrade().and_then(|session| session.level());
-                    if let (Some(level), true) = (level, level != told && ready.hello.offers.logging) {
-                        told = Some(level);
-                        telling.set(Some(levels::set(ready, level)));
+                    if level != told && telling.is_none() {
+                        told = level;
+                        telling = level.map(|level| tell(ready.clone(), level));
                     }
                 }
-                () = finished(telling.as_mut().as_pin_mut()) => telling.set(None),
+                () = finished(&mut telling) => {
+                    telling = None;
+                    line.woken.notify_one(); // it may be another one by now
+                }
             }
         }
     }
@@ -243,6 +249,15 @@ impl Tender {
         ready.over.cancel();
         ready.link.close().await;
     }
+}
+
+/// Tells the server the level of log messages that the session wants, if it logs at all.
+fn tell(ready: Arc<Ready>, level: Level) -> Running<()> {
+    Box::pin(async move {
+        if ready.hello.offers.logging {
+            levels::set(&ready, level).await;
+        }
+    })
 }
 
 async fn hear(ear: &mut Option<Ear>) -> Result<Heard, Failure> {
