@@ -14,6 +14,7 @@ mod e2e {
     mod churn;
     mod dead;
     mod exit;
+    mod features;
     mod hostile;
     mod killed;
     mod legs;

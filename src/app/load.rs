@@ -62,7 +62,8 @@ impl Origin {
     pub fn load(&self) -> Result<Parsed, LoadError> {
         let Some(path) = self.file() else { return read(DEMO, "the built-in configuration", Path::new(".")) };
         let text = Machine.read(path).map_err(|error| LoadError::Unreadable(path.into(), error))?;
-        let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        let whole = std::path::absolute(path).map_err(|error| LoadError::Unreadable(path.into(), error))?;
+        let directory = whole.parent().unwrap_or(Path::new("/"));
         read(&text, &path.display().to_string(), directory)
     }
 }

@@ -1,14 +1,19 @@
-//! All parts together.
+//! All views together.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use indexmap::IndexMap;
 
-use super::part::{Part, Tool};
-use crate::config::{Config, Server};
-use crate::names::ServerName;
+use super::list::{self, BadCursor};
+use super::menu::{Menu, Share, Stock};
+use super::part::Part;
+use crate::config::{Config, ViewRules};
+use crate::mcp::{Feature, TaskSupport};
+use crate::names::{ServerName, uri};
+use crate::wire::quoted;
 
 /// Which selection of servers and which naming a path has.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,114 +22,140 @@ pub enum View {
     All,
     /// `/mcp/<server>`: one server under its own names.
     One(ServerName),
+    /// `/mcp/<view>`: what the operator put together.
+    Named(Arc<str>),
 }
 
 /// Everything offered at one moment.
 #[derive(Debug, Default)]
 pub struct Catalog {
     parts: IndexMap<ServerName, Arc<Part>>,
-    /// Exposed name → part and tool in it.
-    exposed: HashMap<Box<str>, (usize, usize)>,
-    all: Bytes,
-    one: HashMap<ServerName, Bytes>,
-    tails: Vec<(String, ServerName)>,
+    menus: HashMap<View, Arc<Menu>>,
+    page_size: Option<usize>,
 }
 
-/// Where a call goes.
+/// Where a request goes.
 #[derive(Debug, Clone)]
 pub struct Route {
     /// To which server.
     pub server: ServerName,
-    /// The tool's name there, as JSON.
+    /// The server's own name of the tool or prompt, or its own URI, as JSON.
     pub name: Bytes,
 }
 
 impl Catalog {
-    /// Puts the parts of `config`'s servers together, in the order of the file.
-    pub fn build(config: &Config, parts: IndexMap<ServerName, Arc<Part>>) -> Self {
-        let mut exposed = HashMap::with_capacity(parts.values().map(|part| part.len()).sum());
-        let mut all = BytesMut::from(OPEN);
-        let mut one = HashMap::with_capacity(parts.len());
-        for (at, part) in parts.values().enumerate() {
-            for (index, tool) in part.tools.iter().enumerate() {
-                let Some(name) = claim(&mut exposed, tool, (at, index)) else { continue };
-                if all.len() > OPEN.len() {
-                    all.put_u8(b',');
-                }
-                all.put_slice(&tool.around.0);
-                all.put_u8(b'"'); // exposed names hold nothing that JSON escapes
-                all.put_slice(name.as_bytes());
-                all.put_u8(b'"');
-                all.put_slice(&tool.around.1);
+    /// Puts the parts of `config`'s servers together, in the order of the file. Takes over from `before` what is the same.
+    pub fn build(config: &Config, parts: IndexMap<ServerName, Arc<Part>>, before: &Self) -> Self {
+        let stock = |rules: Option<ViewRules>, servers: &mut dyn Iterator<Item = &ServerName>| {
+            let share = |name| {
+                let server = config.servers.get(name)?.clone();
+                Some(Share { server, part: parts.get(name).cloned() })
+            };
+            Stock { rules, shares: servers.filter_map(share).collect() }
+        };
+        let joined = |rules: &ViewRules| {
+            let describe_origin = rules.describe_origin.or(Some(config.describe_origin));
+            let rules = ViewRules { describe_origin, ..rules.clone() };
+            match rules.servers.clone() {
+                Some(servers) => stock(Some(rules), &mut servers.iter()),
+                None => stock(Some(rules), &mut config.servers.keys()),
             }
-            let mut plain = BytesMut::with_capacity(part.plain.len() + OPEN.len() + CLOSE.len());
-            plain.put_slice(OPEN);
-            plain.put_slice(&part.plain);
-            plain.put_slice(CLOSE);
-            one.insert(part.server().clone(), plain.freeze());
-        }
-        all.put_slice(CLOSE);
-        let mut tails: Vec<_> = config.servers.values().filter_map(|server| tail(server)).collect();
-        tails.sort_by_key(|(tail, _)| std::cmp::Reverse(tail.len()));
-        Self { parts, exposed, all: all.freeze(), one, tails }
+        };
+        let all = std::iter::once((View::All, joined(&ViewRules::default())));
+        let named = config.views.iter().map(|(name, rules)| (View::Named(name.clone()), joined(rules)));
+        let own = config.servers.keys();
+        let own = own.map(|name| (View::One(name.clone()), stock(None, &mut std::iter::once(name))));
+        let menu = |(view, stock): (View, Stock)| {
+            let same = before.menus.get(&view).filter(|menu| menu.is_of(&stock)).cloned();
+            (view, same.unwrap_or_else(|| Arc::new(Menu::build(stock))))
+        };
+        let menus = all.chain(named).chain(own).map(menu).collect();
+        Self { parts, menus, page_size: config.page_size }
     }
 
-    /// The result of `tools/list` in `view`.
-    pub fn tools(&self, view: &View) -> Bytes {
-        let empty = Bytes::from_static(br#"{"tools":[]}"#);
-        match view {
-            View::All if self.all.is_empty() => empty,
-            View::All => self.all.clone(),
-            View::One(server) => self.one.get(server).cloned().unwrap_or(empty),
+    /// The result of listing `feature` in `view`, from `cursor` on.
+    ///
+    /// # Errors
+    /// Where the cursor is none of ours, or of another list.
+    pub fn list(&self, view: &View, feature: Feature, cursor: Option<&str>) -> Result<Bytes, BadCursor> {
+        match self.menus.get(view) {
+            Some(menu) => menu.list(feature).page(cursor, self.page_size.unwrap_or(usize::MAX)),
+            None if cursor.is_some() => Err(BadCursor),
+            None => Ok(list::empty(feature)),
         }
     }
 
     /// Where a call of the tool `name` in `view` goes.
     pub fn tool(&self, view: &View, name: &str) -> Option<Route> {
-        let (part, index) = match view {
-            View::All => {
-                let (at, index) = self.exposed.get(name)?;
-                (self.parts.get_index(*at)?.1, *index)
-            }
-            View::One(server) => {
-                let part = self.parts.get(server)?;
-                (part, *part.by_raw.get(name)?)
-            }
-        };
-        Some(Route { server: part.server().clone(), name: part.tools.get(index)?.raw.clone() })
+        self.listed(view, Feature::Tool, name)
     }
 
-    /// Which server to ask again for an unknown `name`: the longest configured tail tells. Never a route.
+    /// Where a request for the prompt `name` in `view` goes.
+    pub fn prompt(&self, view: &View, name: &str) -> Option<Route> {
+        self.listed(view, Feature::Prompt, name)
+    }
+
+    /// Where a request for the resource at `uri` in `view` goes: to whom lists it, to whom its prefix names, to whom a
+    /// template of it is, or to whom the file says it belongs. A server's own view sends it every URI.
+    pub fn resource(&self, view: &View, uri: &str) -> Option<Route> {
+        self.listed(view, Feature::Resource, uri).or_else(|| {
+            let (server, own) = self.menus.get(view)?.owner(uri)?;
+            Some(Route { server: server.clone(), name: quoted(&own).into() })
+        })
+    }
+
+    /// Where a request about a resource template in `view` goes; one about a resource (completion takes either) goes as
+    /// [`resource`](Self::resource) says.
+    pub fn template(&self, view: &View, uri_template: &str) -> Option<Route> {
+        self.listed(view, Feature::Template, uri_template).or_else(|| self.resource(view, uri_template))
+    }
+
+    fn listed(&self, view: &View, feature: Feature, name: &str) -> Option<Route> {
+        let found = self.menus.get(view)?.find(feature, name)?;
+        Some(Route { server: found.server.name.clone(), name: found.item.raw() })
+    }
+
+    /// Whether the tool `name` in `view` runs as a task.
+    pub fn task_support(&self, view: &View, name: &str) -> TaskSupport {
+        let found = self.menus.get(view).and_then(|menu| menu.find(Feature::Tool, name));
+        found.map_or(TaskSupport::default(), |found| found.item.task_support)
+    }
+
+    /// How `own`, a URI of `server`, reads in `view`.
+    pub fn uri<'u>(&self, view: &View, server: &ServerName, own: &'u str) -> Cow<'u, str> {
+        if self.menus.get(view).is_some_and(|menu| menu.prefixes(server)) {
+            uri::prefixed(server, own)
+        } else {
+            Cow::Borrowed(own)
+        }
+    }
+
+    /// Which server to ask again for an unknown tool or prompt: the longest configured tail tells. Never a route.
     pub fn server_of_unknown(&self, view: &View, name: &str) -> Option<ServerName> {
         match view {
-            View::All => {
-                self.tails.iter().find(|(tail, _)| name.ends_with(tail)).map(|(_, server)| server.clone())
-            }
+            View::All | View::Named(_) => self.menus.get(view)?.by_tail(name).cloned(),
             View::One(server) => Some(server.clone()),
         }
+    }
+
+    /// The servers of `view`, in order, whether or not they have anything.
+    pub fn servers(&self, view: &View) -> impl Iterator<Item = &ServerName> {
+        self.menus.get(view).into_iter().flat_map(|menu| menu.servers())
     }
 
     /// The part of one server.
     pub fn part(&self, server: &str) -> Option<&Arc<Part>> {
         self.parts.get(server)
     }
-}
 
-fn tail(server: &Server) -> Option<(String, ServerName)> {
-    Some((server.naming.tail(&server.name)?, server.name.clone()))
+    /// Whether every list of every view that both have is the same in `other`.
+    pub fn lists_as(&self, other: &Self) -> bool {
+        let same = |view: &View, menu: &Arc<Menu>| {
+            other.menus.get(view).is_none_or(|others| {
+                Arc::ptr_eq(menu, others)
+                    || Feature::ALL.iter().all(|f| menu.list(*f).text() == others.list(*f).text())
+            })
+        };
+        self.menus.iter().all(|(view, menu)| same(view, menu))
+    }
 }
-
-/// The name under which `tool` is offered: its own, or where another server was first, its fallback, or none.
-fn claim<'t>(
-    exposed: &mut HashMap<Box<str>, (usize, usize)>,
-    tool: &'t Tool,
-    place: (usize, usize),
-) -> Option<&'t str> {
-    let names = [Some(&tool.exposed), tool.fallback.as_ref()];
-    let name = names.into_iter().flatten().find(|name| !exposed.contains_key(*name))?;
-    exposed.insert(name.clone(), place);
-    Some(name)
-}
-
-const OPEN: &[u8] = br#"{"tools":["#;
-const CLOSE: &[u8] = b"]}";

@@ -1,11 +1,13 @@
-//! Which tools the operator lets through.
+//! Globs of the operator's.
 
-use crate::config::Tools;
+/// Whether `name`, the server's own, passes. An empty `allow` lets all pass that are not denied.
+pub(super) fn passes(allow: &[String], deny: &[String], name: &str) -> bool {
+    (allow.is_empty() || any(allow, name)) && !any(deny, name)
+}
 
-/// Whether `name`, the server's own, is offered.
-pub(super) fn offers(tools: &Tools, name: &str) -> bool {
-    let any = |globs: &[String]| globs.iter().any(|glob| matches(glob.as_bytes(), name.as_bytes()));
-    (tools.allow.is_empty() || any(&tools.allow)) && !any(&tools.deny)
+/// Whether one of `globs` is about `name`.
+pub(super) fn any(globs: &[String], name: &str) -> bool {
+    globs.iter().any(|glob| matches(glob.as_bytes(), name.as_bytes()))
 }
 
 /// `*` stands for any run of characters, `?` for one. Linear in practice: only the last `*` is ever tried again.

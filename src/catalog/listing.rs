@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
+use super::item::Item;
 use crate::mcp::Feature;
-use crate::wire::{Malformed, Span, Text, elements, members};
+use crate::wire::{Malformed, elements, members};
 
 /// What one server has, as it gave it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,16 +31,6 @@ impl Listing {
         }
         self.cut = self.cut.or(other.cut);
     }
-}
-
-/// One tool, prompt, resource or template: the server's own JSON and where its name and description stand.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
-    /// The server's own name, URI or URI template.
-    pub name: Box<str>,
-    pub(super) text: Bytes,
-    pub(super) name_at: Span,
-    pub(super) description_at: Option<Span>,
 }
 
 /// How much one server may list; beyond it the listing is cut, and says so.
@@ -114,7 +105,7 @@ impl Pages {
                 self.listing.cut = Some("more bytes than the limit");
                 return Ok(Turn::Done);
             }
-            let item = Item::parse(&item, self.feature.key());
+            let item = Item::parse(&item, self.feature);
             if let Some(item) = item.filter(|item| self.names.insert(item.name.clone())) {
                 self.items().push(item);
             }
@@ -148,16 +139,5 @@ impl Pages {
             return Turn::Done;
         }
         Turn::Next(cursor.to_owned())
-    }
-}
-
-impl Item {
-    fn parse(raw: &Bytes, key: &str) -> Option<Self> {
-        let text = std::str::from_utf8(raw).ok()?;
-        let [name, description] = members(text, [key, "description"]).ok()?;
-        let name_at = name?;
-        let name = Text::of(text.get(name_at.clone())?)?.into();
-        // A copy of its own: a slice would keep the whole page alive.
-        Some(Self { name, text: Bytes::copy_from_slice(raw), name_at, description_at: description })
     }
 }

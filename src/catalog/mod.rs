@@ -1,14 +1,24 @@
 //! Everything that all servers offer, at one moment: routes by exposed name and lists rendered in advance.
 //!
 //! Immutable: a change builds a new [`Catalog`]. No sockets, no clocks, no tasks.
+//!
+//! A server's [`Listing`] has [`Item`]s, read once. Under the server's settings it is a [`Part`], made anew when one of the
+//! two changes. Each [`View`] has a menu: the parts of its servers under its rules, one list for each kind, made anew when
+//! one of those changes. All four kinds and all views go the same way.
 
 mod build;
 mod filter;
+mod item;
+mod list;
 mod listing;
+mod manner;
+mod menu;
 mod part;
 
 pub use build::{Catalog, Route, View};
-pub use listing::{Budget, Item, Listing, Pages, Turn};
+pub use item::Item;
+pub use list::BadCursor;
+pub use listing::{Budget, Listing, Pages, Turn};
 pub use part::Part;
 
 #[cfg(test)]

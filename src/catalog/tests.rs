@@ -1,30 +1,15 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use indexmap::IndexMap;
 
 use super::*;
-use crate::config::{self, Config, Protocol, Reach, Server, Stdio};
+use crate::config::{Config, Reach, Server, Stdio};
 use crate::mcp::Feature;
 use crate::names::{Naming, ServerName, Style};
 
 fn server(key: &str) -> Server {
-    Server {
-        name: ServerName::expose(key),
-        key: key.into(),
-        title: None,
-        reach: Reach::Stdio(Stdio { command: "x".into(), args: vec![], env: vec![], cwd: None }),
-        protocol: Protocol::Auto,
-        eager: true,
-        timeout: Duration::from_secs(60),
-        connect_timeout: Duration::from_secs(30),
-        max_total: Duration::from_secs(60),
-        naming: Naming::default(),
-        tools: config::Tools::default(),
-        updated_at: None,
-        secrets: vec![],
-    }
+    Server::new(key, Reach::Stdio(Stdio { command: "x".into(), args: vec![], env: vec![], cwd: None }))
 }
 
 fn listing(tools: &str) -> Listing {
@@ -40,10 +25,14 @@ fn catalog(servers: Vec<(Server, &str)>) -> Catalog {
     for (server, tools) in servers {
         let server = Arc::new(server);
         all.insert(server.name.clone(), server.clone());
-        parts.insert(server.name.clone(), Arc::new(Part::build(server, &listing(tools), true)));
+        parts.insert(server.name.clone(), Arc::new(Part::build(server, &listing(tools))));
     }
     let config = Config { servers: all, ..Config::default() };
-    Catalog::build(&config, parts)
+    Catalog::build(&config, parts, &Catalog::default())
+}
+
+fn tools(catalog: &Catalog, view: &View) -> Bytes {
+    catalog.list(view, Feature::Tool, None).unwrap()
 }
 
 fn one(name: &str) -> View {
@@ -59,9 +48,9 @@ fn only_the_name_changes() {
     ]);
     let renamed = |name| tool.replace(r#""name":"a""#, &format!(r#""name":"{name}""#));
     let all = format!(r#"{{"tools":[{},{}]}}"#, renamed("a_mcp_one"), renamed("a_mcp_two"));
-    assert_eq!(catalog.tools(&View::All), all);
-    assert_eq!(catalog.tools(&one("two")), format!(r#"{{"tools":[{tool}]}}"#));
-    assert_eq!(catalog.tools(&one("none")), r#"{"tools":[]}"#);
+    assert_eq!(tools(&catalog, &View::All), all);
+    assert_eq!(tools(&catalog, &one("two")), format!(r#"{{"tools":[{tool}]}}"#));
+    assert_eq!(tools(&catalog, &one("none")), r#"{"tools":[]}"#);
 }
 
 #[test]
@@ -93,14 +82,14 @@ fn plain_twins_fall_back_and_filters_hold() {
     second.tools.rename.insert("old".into(), "new".into());
     second.tools.describe.insert("old".into(), "Said \"anew\"".into());
     second.title = Some("Two".into());
-    let tools = r#"[{"description":"d","name":"a"},{"name":"old","x":1},{"name":"secret1"}]"#;
-    let catalog = catalog(vec![(plain("one"), r#"[{"name":"a"}]"#), (second, tools)]);
+    let theirs = r#"[{"description":"d","name":"a"},{"name":"old","x":1},{"name":"secret1"}]"#;
+    let catalog = catalog(vec![(plain("one"), r#"[{"name":"a"}]"#), (second, theirs)]);
     assert_eq!(catalog.tool(&View::All, "a").unwrap().server.as_str(), "one");
     assert_eq!(catalog.tool(&View::All, "a_mcp_two").unwrap().server.as_str(), "two");
     assert_eq!(&catalog.tool(&View::All, "new").unwrap().name[..], b"\"old\"");
     assert!(catalog.tool(&View::All, "secret1").is_none() && catalog.tool(&one("two"), "secret1").is_none());
     let all = r#"{"tools":[{"name":"a"},{"description":"[Two] d","name":"a_mcp_two"},{"name":"new","description":"[Two] Said \"anew\"","x":1}]}"#;
-    assert_eq!(catalog.tools(&View::All), all);
+    assert_eq!(tools(&catalog, &View::All), all);
 }
 
 #[test]

@@ -12,13 +12,14 @@ pub struct Change {
     pub added: Vec<ServerName>,
     /// Servers to drain.
     pub removed: Vec<ServerName>,
-    /// Servers whose connection is to be replaced: another place, program, secret or protocol, or a newer `updated_at`.
+    /// Servers whose connection is to be replaced: another place, program, secret, protocol or scope, or a
+    /// newer `updated_at`.
     pub replaced: Vec<ServerName>,
     /// Servers that keep their connection, but whose names, tools, texts or times differ.
     pub retuned: Vec<ServerName>,
     /// Whether servers that are in both stand in another order.
     pub reordered: bool,
-    /// Whether something beside the servers differs that takes effect at once: hosts, origins, naming.
+    /// Whether something beside the servers differs that takes effect at once: hosts, origins, naming, views.
     pub settings: bool,
     /// Keys whose change needs a restart.
     pub needs_restart: Vec<&'static str>,
@@ -72,6 +73,8 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         allowed_origins,
         naming,
         describe_origin,
+        page_size,
+        views,
         limits: _,
     } = old;
     *insecure != new.insecure
@@ -79,8 +82,14 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         || *allowed_origins != new.allowed_origins
         || *naming != new.naming
         || *describe_origin != new.describe_origin
+        || *page_size != new.page_size
+        || *views != new.views
 }
 
 fn needs_new_link(old: &Server, new: &Server) -> bool {
-    old.reach != new.reach || old.protocol != new.protocol || new.updated_at > old.updated_at
+    old.reach != new.reach
+        || old.protocol != new.protocol
+        || old.scope != new.scope
+        || old.interactive != new.interactive
+        || new.updated_at > old.updated_at
 }

@@ -27,6 +27,12 @@ pub(super) enum Kind {
     Fields(&'static [Key]),
     /// Names of anything → servers.
     Servers,
+    /// Names of anything → views.
+    Views,
+    /// Texts, or mappings of these keys.
+    Roots,
+    /// `true`, `false` or a text.
+    FlagOrText,
     Anything,
 }
 
@@ -34,9 +40,11 @@ impl Kind {
     /// What it must be at least, in the words of `Node::kind`.
     pub(super) fn shape(self) -> &'static str {
         match self {
-            Texts => "a list",
-            Map | Fields(_) | Servers => "a mapping",
-            Text | Flag | Whole | Duration | Size | Time | Choice(_) | Anything => "a single value",
+            Texts | Roots => "a list",
+            Map | Fields(_) | Servers | Views => "a mapping",
+            Text | Flag | FlagOrText | Whole | Duration | Size | Time | Choice(_) | Anything => {
+                "a single value"
+            }
         }
     }
 }
@@ -57,7 +65,10 @@ pub(super) enum Fate {
 }
 
 use Fate::{Chat, Later, Read, Refused, Same};
-use Kind::{Anything, Choice, Duration, Fields, Flag, Map, Servers, Size, Text, Texts, Time, Whole};
+use Kind::{
+    Anything, Choice, Duration, Fields, Flag, FlagOrText, Map, Roots, Servers, Size, Text, Texts, Time,
+    Views, Whole,
+};
 
 const fn key(name: &'static str, kind: Kind, fate: Fate, says: &'static str) -> Key {
     Key { name, kind, fate, says }
@@ -81,7 +92,8 @@ pub(super) const TOP: &[Key] = &[
     key("mcpServers", Servers, Read, "The servers, as every MCP client writes them."),
     key("servers", Servers, Same("mcpServers"), "VS Code's word for `mcpServers`."),
     key("inputs", Anything, Read, "VS Code asks its user for these; refused unless empty."),
-    key("views", Anything, Later, "More paths with their own selection of servers."),
+    key("pageSize", Whole, Read, "Items on a page of a list; everything is on one where it is not given."),
+    key("views", Views, Read, "More paths, `/mcp/<name>`, with their own selection of servers."),
     key("catalogCache", Anything, Later, "A directory for the last known lists."),
     key("sessionKeys", Anything, Later, "A file of keys that replicas share."),
     key("sessionStore", Anything, Later, "Where replicas keep what they share."),
@@ -143,8 +155,8 @@ pub(super) const TYPES: &[&str] =
 pub(super) const PROTOCOLS: &[&str] =
     &["auto", "modern", "legacy", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// Whom a connection is for; only the first two are what this version does.
-pub(super) const SCOPES: &[&str] = &["auto", "shared", "principal", "session", "request"];
+/// Whom a connection is for; the last two are not supported yet.
+pub(super) const SCOPES: &[&str] = &["auto", "shared", "session", "principal", "request"];
 
 /// The keys of a server's entry.
 pub(super) const SERVER: &[Key] = &[
@@ -183,7 +195,6 @@ pub(super) const SERVER: &[Key] = &[
     key("requiresOAuth", Flag, Read, "LibreChat's hint that users must sign in; not supported yet."),
     key("customUserVars", Anything, Chat, "What LibreChat asks its users for."),
     key("sseReadTimeout", Anything, Chat, "LibreChat's own time limit for streams."),
-    key("serverInstructions", Anything, Chat, "What LibreChat tells its model."),
     key("chatMenu", Anything, Chat, "Whether LibreChat's menu shows it."),
     key("iconPath", Anything, Chat, "LibreChat's picture for it."),
     key("autoApprove", Anything, Chat, "Tools that a client calls without asking."),
@@ -191,17 +202,26 @@ pub(super) const SERVER: &[Key] = &[
     key("gallery", Anything, Chat, "Where VS Code has it from."),
     key("version", Anything, Chat, "Its version, in VS Code's gallery."),
     key("dev", Anything, Chat, "How VS Code debugs it."),
+    key("scope", Choice(SCOPES), Read, "For whom a connection is: `auto`, `shared` or `session`."),
+    key("interactive", Flag, Read, "`true` gives every session a connection of its own."),
+    key("roots", Roots, Read, "Directories it is told of, in place of the client's own."),
     key(
-        "scope",
-        Choice(SCOPES),
+        "instructions",
+        FlagOrText,
         Read,
-        "For whom a connection is; only `auto` and `shared` are supported yet.",
+        "What models are told of it; `false` is nothing (what it says itself).",
     ),
-    key("roots", Anything, Later, "Directories it is told of."),
+    key("serverInstructions", FlagOrText, Same("instructions"), "LibreChat's word for `instructions`."),
+    key(
+        "uriMode",
+        Choice(URI_MODES),
+        Read,
+        "`prefixed` puts its name into its URIs in views of several servers.",
+    ),
+    key("owns", Texts, Read, "Globs on URIs that are its own though it does not list them."),
     key("retry", Anything, Later, "Which calls may be sent twice."),
     key("breaker", Anything, Later, "When it is given a rest."),
     key("limits", Anything, Later, "Its own limits."),
-    key("interactive", Anything, Later, "Gives every session a connection of its own."),
     key("expose", Anything, Later, "Hides its tools while it is down."),
     key("oauth", Anything, Later, "How clients sign in to it."),
     key("auth", Anything, Refused, "How trunkline signs in to it."),
@@ -216,6 +236,26 @@ pub(super) const TOOLS: &[Key] = &[
     key("describe", Map, Read, "The server's own name → a description in place of its own."),
     key("annotations", Anything, Later, "The server's own name → annotations in place of its own."),
 ];
+
+/// The keys of a view.
+pub(super) const VIEW: &[Key] = &[
+    key("servers", Texts, Read, "Its servers, by key or alias, in the order of its lists; all by default."),
+    key("tools", Fields(VIEW_TOOLS), Read, "Which of their tools it has."),
+    key("naming", Choice(STYLES), Read, "Where a name has its server, in place of the servers' own."),
+    key("delimiter", Text, Read, "Between a tool's and a server's name, in place of the servers' own."),
+    key("describeOrigin", Flag, Read, "Puts a server's title before descriptions."),
+];
+
+pub(super) const VIEW_TOOLS: &[Key] = &[
+    key("allow", Texts, Read, "Globs on the servers' own tool names; empty allows all."),
+    key("deny", Texts, Read, "Globs on the servers' own tool names, denied even if allowed."),
+];
+
+/// The keys of a root that is more than a path.
+pub(super) const ROOT: &[Key] =
+    &[key("uri", Text, Read, "A path, or a file:// URI."), key("name", Text, Read, "A name for people.")];
+
+pub(super) const URI_MODES: &[&str] = &["passthrough", "prefixed"];
 
 pub(super) const TLS: &[Key] = &[
     key("ca", Text, Read, "A PEM file of authorities to trust beside the machine's own."),

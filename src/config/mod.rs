@@ -14,6 +14,7 @@ mod placeholder;
 mod problem;
 mod reach;
 mod reader;
+mod roots;
 mod schema;
 mod server;
 mod source;
@@ -21,6 +22,7 @@ mod text;
 mod top;
 mod unique;
 mod units;
+mod views;
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +31,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use change::Change;
-pub use model::{Config, Http, HttpTransport, Limits, Protocol, Reach, Server, Stdio, Tls, Tools};
+pub use model::{
+    Config, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Root, Scope, Server, Stdio, Tls,
+    Tools, UriMode, ViewRules,
+};
 pub use problem::{Problem, Severity};
 pub use schema::schema;
 pub use source::{Machine, Source, World};

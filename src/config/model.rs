@@ -10,7 +10,7 @@ use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
 use indexmap::IndexMap;
 
-use crate::names::{Naming, ServerName};
+use crate::names::{Naming, ServerName, Style};
 
 /// The whole file, checked. Two of them are compared by [`Change::between`](super::Change::between).
 #[derive(Clone, PartialEq)]
@@ -27,8 +27,12 @@ pub struct Config {
     pub allowed_origins: Vec<String>,
     /// How the aggregating view names things.
     pub naming: Naming,
-    /// Whether a server's `title` is put before its tools' descriptions in aggregating views.
+    /// Whether a server's `title` is put before its tools' and prompts' descriptions in aggregating views.
     pub describe_origin: bool,
+    /// Items on a page of our lists; everything is on one where absent.
+    pub page_size: Option<usize>,
+    /// More paths with their own selection, `/mcp/<name>`, by name.
+    pub views: IndexMap<Arc<str>, ViewRules>,
     /// Sizes, counts and times that hold for the whole process.
     pub limits: Limits,
     /// The servers in the order of the file: the order of every list.
@@ -46,6 +50,8 @@ impl Default for Config {
             allowed_origins: vec![],
             naming: Naming::default(),
             describe_origin: true,
+            page_size: None,
+            views: IndexMap::new(),
             limits: Limits::default(),
             servers: IndexMap::new(),
         }
@@ -134,10 +140,49 @@ pub struct Server {
     pub naming: Naming,
     /// Which of its tools are offered, and under which names.
     pub tools: Tools,
+    /// Whether aggregating views change its URIs so that they cannot meet those of another server.
+    pub uri_mode: UriMode,
+    /// Globs on URIs that are its own though it does not list them.
+    pub owns: Vec<String>,
+    /// For whom a connection is.
+    pub scope: Scope,
+    /// Each session has a connection of its own: the server asks its users.
+    pub interactive: bool,
+    /// The directories it is told of, in place of the client's own; empty leaves that to the client.
+    pub roots: Vec<Root>,
+    /// What models are told of it.
+    pub instructions: Instructions,
     /// The operator's stamp: strictly newer than before replaces the connection. Milliseconds since 1970.
     pub updated_at: Option<u64>,
     /// What the placeholders of its entry stood for: kept out of every text that is shown.
     pub secrets: Vec<String>,
+}
+
+impl Server {
+    /// A server of which the file says nothing but its key and how to reach it.
+    pub fn new(key: &str, reach: Reach) -> Self {
+        Self {
+            name: ServerName::expose(key),
+            key: key.to_owned(),
+            title: None,
+            reach,
+            protocol: Protocol::Auto,
+            eager: true,
+            timeout: Duration::from_secs(60),         // as the official SDKs
+            connect_timeout: Duration::from_secs(30), // npx may have to download the server
+            max_total: Duration::from_secs(30 * 60),
+            naming: Naming::default(),
+            tools: Tools::default(),
+            uri_mode: UriMode::default(),
+            owns: vec![],
+            scope: Scope::default(),
+            interactive: false,
+            roots: vec![],
+            instructions: Instructions::default(),
+            updated_at: None,
+            secrets: vec![],
+        }
+    }
 }
 
 impl fmt::Debug for Server {
@@ -252,4 +297,75 @@ pub struct Tools {
     pub rename: IndexMap<String, String>,
     /// The server's own name → a description in place of its own.
     pub describe: IndexMap<String, String>,
+}
+
+/// What aggregating views do with a server's URIs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UriMode {
+    /// They stay as they are.
+    #[default]
+    Passthrough,
+    /// They get the server's name, so that two servers may have the same.
+    Prefixed,
+}
+
+/// For whom a connection is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// What a direct connection would give: shared as far as the server keeps nothing per session.
+    #[default]
+    Auto,
+    /// For everybody.
+    Shared,
+    /// For one session.
+    Session,
+}
+
+/// A directory that a server is told of (specification, `client/roots`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// A `file://` URI.
+    pub uri: String,
+    /// A name for people.
+    pub name: Option<String>,
+}
+
+/// What models are told of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Instructions {
+    /// What it says itself.
+    #[default]
+    Own,
+    /// This, in its place.
+    Text(String),
+    /// Nothing.
+    None,
+}
+
+/// A view of the operator's making: what it takes from the servers' own settings and what it changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ViewRules {
+    /// Which servers are in it, in the order of its lists; all, in the order of the file, where absent.
+    pub servers: Option<Vec<ServerName>>,
+    /// Globs on the servers' own names of tools, beside those of each server; empty allows all.
+    pub allow: Vec<String>,
+    /// Globs on the servers' own names of tools; denied even if allowed.
+    pub deny: Vec<String>,
+    /// In place of every server's own style.
+    pub style: Option<Style>,
+    /// In place of every server's own delimiter.
+    pub delimiter: Option<String>,
+    /// In place of the file's [`Config::describe_origin`].
+    pub describe_origin: Option<bool>,
+}
+
+impl ViewRules {
+    /// How the view names the things of a server whose own naming is `own`.
+    pub fn naming(&self, own: &Naming) -> Naming {
+        Naming {
+            style: self.style.unwrap_or(own.style),
+            delimiter: self.delimiter.clone().unwrap_or_else(|| own.delimiter.clone()),
+            max_length: own.max_length,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{Fate, Key, Kind, SERVER, TOP};
+use super::keys::{Fate, Key, Kind, ROOT, SERVER, TOP, VIEW};
 
 /// The schema as pretty JSON with a newline at its end. `config/schema.json` is this text.
 pub fn schema() -> String {
@@ -13,7 +13,7 @@ pub fn schema() -> String {
         "type": "object",
         "properties": properties(TOP),
         "anyOf": [{"required": ["mcpServers"]}, {"required": ["servers"]}],
-        "$defs": {"server": closed(SERVER)},
+        "$defs": {"server": closed(SERVER), "view": closed(VIEW)},
     });
     format!("{schema:#}\n")
 }
@@ -47,7 +47,7 @@ fn of(kind: Kind) -> Value {
     let single = json!({"type": ["string", "number", "boolean"]});
     let word = |kind: &str, pattern: &str| json!({"type": [kind, "string"], "pattern": format!("{pattern}|\\$\\{{")});
     match kind {
-        Kind::Text => single,
+        Kind::Text | Kind::FlagOrText => single,
         Kind::Flag => word("boolean", "^(true|false)$"),
         Kind::Whole => word("integer", "^[0-9]+$"),
         Kind::Duration => word("integer", "^[0-9]+ *(ms|s|m|h|d)?$"),
@@ -58,6 +58,14 @@ fn of(kind: Kind) -> Value {
         Kind::Map => json!({"type": "object", "additionalProperties": single}),
         Kind::Fields(keys) => closed(keys),
         Kind::Servers => json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/server"}}),
+        Kind::Views => json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/view"}}),
+        Kind::Roots => {
+            let mut root = closed(ROOT);
+            if let Value::Object(root) = &mut root {
+                root.insert("required".into(), json!(["uri"]));
+            }
+            json!({"type": "array", "items": {"anyOf": [single, root]}})
+        }
         Kind::Anything => json!({}),
     }
 }

@@ -4,18 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::keys::{PROTOCOLS, SCOPES, SERVER, STYLES, TOOLS};
-use super::model::{Protocol, Server, Tools};
+use super::keys::{PROTOCOLS, SCOPES, SERVER, STYLES, TOOLS, URI_MODES};
+use super::model::{Instructions, Protocol, Scope, Server, Tools, UriMode};
 use super::node::{Entry, Node, Value};
 use super::problem::{Place, shown};
-use super::reach;
 use super::reader::{Fields, Reader};
-use super::units;
+use super::{reach, roots, units};
 use crate::names::{Naming, ServerName, Style};
-
-const TIMEOUT: Duration = Duration::from_secs(60); // as the official SDKs
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(30); // npx may have to download the server
-const MAX_TOTAL: Duration = Duration::from_secs(30 * 60);
 
 /// Reads an entry. One that is switched off is not looked at further: its secrets may well be missing.
 pub(super) fn read(reader: &mut Reader<'_>, entry: &Entry, naming: &Naming) -> Option<Arc<Server>> {
@@ -29,25 +24,30 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: &Entry, naming: &Naming) -> O
     reader.custom = custom(&entry.value);
     reader.own.clear();
     reader.secrets.clear();
-    not_yet(reader, &fields);
+    oauth(reader, &fields);
     reader.text(&fields, "description"); // ours to accept, but nobody reads it
-    let timeout = time(reader, &fields, "timeout").unwrap_or(TIMEOUT);
-    let mut server = Server {
-        name: ServerName::expose(reader.text(&fields, "alias").as_deref().unwrap_or(&entry.key)),
-        key: entry.key.clone(),
-        title: reader.text(&fields, "title"),
-        protocol: protocol(reader, &fields),
-        eager: reader.flag(&fields, "startup").unwrap_or(true),
-        timeout,
-        connect_timeout: time(reader, &fields, "connectTimeout").unwrap_or(CONNECT_TIMEOUT),
-        max_total: time(reader, &fields, "maxTotal").unwrap_or(MAX_TOTAL.max(timeout)),
-        naming: self::naming(reader, &fields, naming),
-        tools: tools(reader, &fields),
-        updated_at: reader.parsed(&fields, "updatedAt", WHEN, units::time),
-        reach: reach::read(reader, &fields, entry)?,
-        secrets: Vec::new(),
-    };
-    server.secrets = std::mem::take(&mut reader.secrets);
+    let name = ServerName::expose(reader.text(&fields, "alias").as_deref().unwrap_or(&entry.key));
+    let title = reader.text(&fields, "title");
+    let protocol = protocol(reader, &fields);
+    let eager = reader.flag(&fields, "startup").unwrap_or(true);
+    let times = ["timeout", "connectTimeout", "maxTotal"].map(|key| time(reader, &fields, key));
+    let naming = self::naming(reader, &fields, naming);
+    let tools = tools(reader, &fields);
+    let (uri_mode, owns) = (uri_mode(reader, &fields), plain(reader.texts(&fields, "owns")));
+    let scope = scope(reader, &fields);
+    let interactive = reader.flag(&fields, "interactive").unwrap_or(false);
+    let roots = roots::read(reader, &fields);
+    let instructions = instructions(reader, &fields);
+    let updated_at = reader.parsed(&fields, "updatedAt", WHEN, units::time);
+    let reach = reach::read(reader, &fields, entry)?;
+    let secrets = std::mem::take(&mut reader.secrets);
+    let mut server = Server { name, title, protocol, eager, naming, tools, ..Server::new(&entry.key, reach) };
+    server =
+        Server { uri_mode, owns, scope, interactive, roots, instructions, updated_at, secrets, ..server };
+    let [timeout, connect_timeout, max_total] = times;
+    server.timeout = timeout.unwrap_or(server.timeout);
+    server.connect_timeout = connect_timeout.unwrap_or(server.connect_timeout);
+    server.max_total = max_total.unwrap_or(server.max_total.max(server.timeout));
     Some(Arc::new(server))
 }
 
@@ -71,22 +71,50 @@ fn custom(node: &Node) -> HashSet<String> {
     }
 }
 
-/// Values that are fine by themselves, but that this version cannot act on.
-fn not_yet(reader: &mut Reader<'_>, fields: &Fields<'_>) {
-    let place = |key: &str| fields.given(key).map_or(fields.place, |entry| entry.place);
-    match reader.choice(fields, "scope", SCOPES) {
-        None => {}
-        Some("auto" | "shared") => reader.later(place("scope"), "scope".into()),
-        Some(_) => reader.error(
-            place("scope"),
-            format!(
-                "{} is not supported yet, and sharing the connection would be unsafe",
-                fields.name("scope")
-            ),
-        ),
-    }
+/// A hint that is fine by itself, but that this version cannot act on.
+fn oauth(reader: &mut Reader<'_>, fields: &Fields<'_>) {
     if reader.flag(fields, "requiresOAuth") == Some(true) {
-        reader.later(place("requiresOAuth"), "requiresOAuth".into());
+        let place = fields.given("requiresOAuth").map_or(fields.place, |entry| entry.place);
+        reader.later(place, "requiresOAuth".into());
+    }
+}
+
+fn scope(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Scope {
+    let place = fields.given("scope").map_or(fields.place, |entry| entry.place);
+    match reader.choice(fields, "scope", SCOPES) {
+        None | Some("auto") => Scope::Auto,
+        Some("session") => Scope::Session,
+        Some("shared") => {
+            if reader.flag(fields, "interactive") == Some(true) {
+                reader.error(place, format!("{} contradicts `interactive`", fields.name("scope")));
+            }
+            Scope::Shared
+        }
+        Some(_) => {
+            let name = fields.name("scope");
+            let message = format!("{name} is not supported yet, and sharing the connection would be unsafe");
+            reader.error(place, message);
+            Scope::Auto
+        }
+    }
+}
+
+fn uri_mode(reader: &mut Reader<'_>, fields: &Fields<'_>) -> UriMode {
+    match reader.choice(fields, "uriMode", URI_MODES) {
+        Some("prefixed") => UriMode::Prefixed,
+        _ => UriMode::Passthrough,
+    }
+}
+
+/// A text, or a flag for the server's own.
+fn instructions(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Instructions {
+    match reader.text(fields, "instructions") {
+        None => Instructions::Own,
+        Some(text) => match text.trim() {
+            "true" => Instructions::Own,
+            "false" | "" => Instructions::None,
+            _ => Instructions::Text(text),
+        },
     }
 }
 
@@ -118,22 +146,27 @@ fn protocol(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Protocol {
 
 /// The file's naming, or what an entry says in its place.
 pub(super) fn naming(reader: &mut Reader<'_>, fields: &Fields<'_>, above: &Naming) -> Naming {
-    let style = match reader.choice(fields, "naming", STYLES) {
-        Some("suffix") => Style::Suffix,
-        Some("prefix") => Style::Prefix,
-        Some(_) => Style::Plain,
-        None => above.style,
-    };
-    let what = "1 to 16 of the characters A-Z a-z 0-9 _ -";
-    let is_good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let delimiter = reader.parsed(fields, "delimiter", what, |text| {
-        ((1..=16).contains(&text.len()) && text.chars().all(is_good)).then(|| text.to_owned())
-    });
     Naming {
-        style,
-        delimiter: delimiter.unwrap_or_else(|| above.delimiter.clone()),
+        style: style(reader, fields).unwrap_or(above.style),
+        delimiter: delimiter(reader, fields).unwrap_or_else(|| above.delimiter.clone()),
         max_length: above.max_length,
     }
+}
+
+pub(super) fn style(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Style> {
+    Some(match reader.choice(fields, "naming", STYLES)? {
+        "suffix" => Style::Suffix,
+        "prefix" => Style::Prefix,
+        _ => Style::Plain,
+    })
+}
+
+pub(super) fn delimiter(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<String> {
+    let what = "1 to 16 of the characters A-Z a-z 0-9 _ -";
+    let is_good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    reader.parsed(fields, "delimiter", what, |text| {
+        ((1..=16).contains(&text.len()) && text.chars().all(is_good)).then(|| text.to_owned())
+    })
 }
 
 fn tools(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Tools {
@@ -155,7 +188,7 @@ fn tools(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Tools {
     tools
 }
 
-fn plain(texts: Vec<(Place, String)>) -> Vec<String> {
+pub(super) fn plain(texts: Vec<(Place, String)>) -> Vec<String> {
     texts.into_iter().map(|(_, text)| text).collect()
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct Source<'a> {
     /// The file's name, for messages.
     pub name: &'a str,
-    /// The file's directory: `envFile`, `${file:…}` and certificates are relative to it.
+    /// The file's directory, absolute: `envFile`, `${file:…}`, certificates and roots are relative to it.
     pub directory: &'a Path,
     /// Variables and files.
     pub world: &'a dyn World,

@@ -12,7 +12,7 @@ use super::near::nearest;
 use super::node::{Entry, Node, Value};
 use super::problem::{Place, shown, shown_all};
 use super::reader::{Fields, HINTS, Reader};
-use super::{server, unique};
+use super::{server, unique, views};
 use crate::names::{Naming, ServerName};
 
 /// Reads the whole file. Absent where it is no mapping at all; what it says is of worth only if no error was noted.
@@ -23,6 +23,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
     reader.text(&fields, "$schema");
     let default = Config::default();
     let naming = naming(reader, &fields, default.naming);
+    let servers = servers(reader, &fields, &naming);
     let config = Config {
         listen: address(reader, &fields, "listen").unwrap_or(default.listen),
         admin: admin(reader, &fields).unwrap_or(default.admin),
@@ -30,8 +31,10 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
         allowed_hosts: hosts(reader, &fields),
         allowed_origins: origins(reader, &fields),
         describe_origin: reader.flag(&fields, "describeOrigin").unwrap_or(default.describe_origin),
+        page_size: reader.whole(&fields, "pageSize", 1, 10_000),
         limits: limits(reader, &fields),
-        servers: servers(reader, &fields, &naming),
+        views: views::read(reader, &fields, &servers),
+        servers: servers.into_iter().map(|(_, server)| (server.name.clone(), server)).collect(),
         naming,
     };
     exposure(reader, &fields, &config);
@@ -208,10 +211,10 @@ type Servers = IndexMap<ServerName, Arc<Server>>;
 
 /// The entries in the order of the file. That there are none must be said, not left open: a file cut short by a half
 /// done write must not take every server away.
-fn servers(reader: &mut Reader<'_>, fields: &Fields<'_>, naming: &Naming) -> Servers {
+fn servers(reader: &mut Reader<'_>, fields: &Fields<'_>, naming: &Naming) -> Vec<(Place, Arc<Server>)> {
     let Some(entry) = fields.given("mcpServers") else {
         reader.error(Place::START, "there is no `mcpServers`; write `mcpServers: {}` if none are meant");
-        return Servers::new();
+        return vec![];
     };
     let Value::Map(entries) = &entry.value.value else {
         let (key, kind) = (shown(&entry.key), entry.value.kind());
@@ -219,10 +222,10 @@ fn servers(reader: &mut Reader<'_>, fields: &Fields<'_>, naming: &Naming) -> Ser
             entry.place,
             format!("{key} must be a mapping, not {kind}; write `{{}}` if none are meant"),
         );
-        return Servers::new();
+        return vec![];
     };
     let read = |entry: &Entry| Some((entry.place, server::read(reader, entry, naming)?));
     let servers: Vec<(Place, Arc<Server>)> = entries.iter().filter_map(read).collect();
     unique::check(reader, &servers);
-    servers.into_iter().map(|(_, server)| (server.name.clone(), server)).collect()
+    servers
 }

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::catalog::{Catalog, View};
+use crate::catalog::Catalog;
 use crate::config::{Config, Limits};
 use crate::mcp::Features;
 use crate::metrics::Metrics;
@@ -148,9 +148,10 @@ impl Fleet {
         if changed.is_empty() && same_config {
             return;
         }
-        let (catalog, upstreams) = work.put_together(&config);
-        if changed.is_empty() && catalog.tools(&View::All) != self.snapshot.load().catalog.tools(&View::All) {
-            changed = config.servers.keys().cloned().collect(); // the same in another order
+        let before = self.snapshot();
+        let (catalog, upstreams) = work.put_together(&config, &before.catalog);
+        if changed.is_empty() && !catalog.lists_as(&before.catalog) {
+            changed = config.servers.keys().cloned().collect(); // the same under other rules, or in another order
             features = Features::ALL;
         }
         self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams }));

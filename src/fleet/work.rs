@@ -27,7 +27,6 @@ struct Made {
     part: Arc<Part>,
     listing: Arc<Listing>,
     server: Arc<Server>,
-    describe_origin: bool,
     changes: [u64; 4],
 }
 
@@ -90,9 +89,7 @@ impl Work {
             let stamp = upstream.changes(); // before the listing, so that none is missed
             let Some(listing) = upstream.listing() else { continue };
             let known = self.parts.get(&server.name);
-            let settled = known.is_some_and(|made| {
-                *made.server == **server && made.describe_origin == config.describe_origin
-            });
+            let settled = known.is_some_and(|made| *made.server == **server);
             let fits = settled && known.is_some_and(|made| Arc::ptr_eq(&made.listing, &listing));
             features = features.and(match known {
                 Some(made) if settled => differing(made.changes, stamp),
@@ -103,31 +100,32 @@ impl Work {
             }
             let part = match known {
                 Some(made) if fits => made.part.clone(),
-                Some(_) | None => Arc::new(Part::build(server.clone(), &listing, config.describe_origin)),
+                Some(_) | None => Arc::new(Part::build(server.clone(), &listing)),
             };
             if known.is_none() {
                 for (raw, exposed) in part.altered() {
-                    tracing::info!(server = %server.name, "tool {} is offered as {exposed}", String::from_utf8_lossy(raw));
+                    tracing::info!(server = %server.name, "{} is offered as {exposed}", String::from_utf8_lossy(&raw));
                 }
             }
             changed.push(server.name.clone());
-            let describe_origin = config.describe_origin;
-            self.parts.insert(
-                server.name.clone(),
-                Made { part, listing, server: server.clone(), describe_origin, changes: stamp },
-            );
+            self.parts
+                .insert(server.name.clone(), Made { part, listing, server: server.clone(), changes: stamp });
         }
         (changed, features)
     }
 
     /// The catalog and the upstreams of the next snapshot, in the order of the file.
-    pub(super) fn put_together(&self, config: &Config) -> (Catalog, HashMap<ServerName, Arc<Upstream>>) {
+    pub(super) fn put_together(
+        &self,
+        config: &Config,
+        before: &Catalog,
+    ) -> (Catalog, HashMap<ServerName, Arc<Upstream>>) {
         let parts = config
             .servers
             .keys()
             .filter_map(|name| self.parts.get(name).map(|made| (name.clone(), made.part.clone())))
             .collect();
-        (Catalog::build(config, parts), self.upstreams.clone())
+        (Catalog::build(config, parts, before), self.upstreams.clone())
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/mcp` and `/mcp/<server>`.
+//! `/mcp`, `/mcp/<server>` and `/mcp/<view>`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use super::serve::Serve;
 use super::stream::{Listening, Source};
 use crate::catalog::View;
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::fleet::Fleet;
 use crate::mcp::{Revision, header::PROTOCOL_VERSION, header::SESSION_ID, method};
 use crate::metrics::{Metrics, Rejection};
@@ -73,7 +74,7 @@ impl Endpoint {
     async fn route(&self, parts: Parts, body: Incoming) -> Result<Response<Body>, Turned> {
         let snapshot = self.fleet.snapshot();
         guard::check(&parts, self.bound, &snapshot.config).map_err(stranger)?;
-        let view = view(parts.uri.path()).filter(|view| self.relay.has_view(view));
+        let view = view(parts.uri.path(), &snapshot.config).filter(|view| self.relay.has_view(view));
         let Some(view) = view else {
             let text = "no such endpoint; all servers are at /mcp, one of them at /mcp/<server>\n";
             return Err(refuse(Rejection::Path, StatusCode::NOT_FOUND, Code::InvalidRequest, text));
@@ -194,7 +195,9 @@ impl Endpoint {
         let session = self.session(&view, headers, None)?;
         let source = Source {
             view,
+            relay: self.relay.clone(),
             outgoing: session.attach(),
+            session,
             notices: self.fleet.notices(),
             closing: self.closing.clone(),
             _stream: self.metrics.stream(),
@@ -212,12 +215,15 @@ impl Endpoint {
 const METHODS: &str = "POST, GET, DELETE, OPTIONS, HEAD";
 
 /// Which view a path is, if it is one.
-fn view(path: &str) -> Option<View> {
+fn view(path: &str, config: &Config) -> Option<View> {
     match path.strip_prefix("/mcp")? {
         "" | "/" => Some(View::All),
         rest => {
             let name = rest.strip_prefix('/')?;
             let name = name.strip_suffix('/').unwrap_or(name);
+            if let Some((name, _)) = config.views.get_key_value(name) {
+                return Some(View::Named(name.clone()));
+            }
             (!name.is_empty() && !name.contains('/')).then(|| View::One(ServerName::expose(name)))
         }
     }
@@ -228,6 +234,7 @@ fn path(view: &View) -> &str {
     match view {
         View::All => "",
         View::One(server) => server.as_str(),
+        View::Named(name) => name,
     }
 }
 

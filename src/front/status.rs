@@ -6,6 +6,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::fleet::Snapshot;
+use crate::mcp::Feature;
 use crate::upstream::{State, Upstream};
 
 #[derive(Serialize)]
@@ -80,11 +81,11 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
         what_to_do: None,
         revision: None,
         server: None,
-        tools: part.map_or(0, |part| part.len()),
+        tools: part.map_or(0, |part| part.count(Feature::Tool)),
         tools_problem: upstream.unlisted().map(|why| why.to_string()),
         tools_cut: upstream.listing().and_then(|listing| listing.cut),
         altered_names: altered
-            .map(|(raw, exposed)| (serde_json::from_slice(raw).unwrap_or_default(), exposed.into()))
+            .map(|(raw, exposed)| (serde_json::from_slice(&raw).unwrap_or_default(), exposed.into()))
             .collect(),
         updated_at: settings.updated_at,
     };

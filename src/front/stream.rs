@@ -1,6 +1,7 @@
 //! The stream that a client keeps open for what it did not ask for.
 
 use std::fmt;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -11,9 +12,9 @@ use tokio_util::sync::{CancellationToken, ReusableBoxFuture};
 use super::reply::KEEP_ALIVE;
 use crate::catalog::View;
 use crate::fleet::Notice;
-use crate::mcp::method;
 use crate::metrics::StreamGuard;
-use crate::session::Outgoing;
+use crate::relay::Relay;
+use crate::session::{Outgoing, Session};
 use crate::wire;
 
 /// A client's open stream, as a body.
@@ -23,6 +24,8 @@ pub struct Listening {
 
 /// All that can put something on the stream.
 pub(super) struct Source {
+    pub(super) relay: Arc<Relay>,
+    pub(super) session: Arc<Session>,
     pub(super) view: View,
     pub(super) outgoing: Outgoing,
     pub(super) notices: broadcast::Receiver<Notice>,
@@ -52,25 +55,21 @@ impl Source {
             let frame = tokio::select! {
                 () = self.closing.cancelled() => return None,
                 message = self.outgoing.next() => wire::frame(&message?),
-                notice = self.notices.recv() => match notice {
-                    Ok(notice) if !self.concerns(&notice) => continue,
-                    // Whoever fell behind is told once that something changed.
-                    Ok(_) | Err(RecvError::Lagged(_)) => {
-                        wire::frame(&wire::notification(method::TOOLS_CHANGED, "{}"))
+                notice = self.notices.recv() => {
+                    let told = match notice {
+                        Ok(notice) => self.relay.told(&self.view, &self.session, &notice),
+                        // Whoever fell behind is told once that something changed.
+                        Err(RecvError::Lagged(_)) => self.relay.missed(),
+                        Err(RecvError::Closed) => return None,
+                    };
+                    if told.is_empty() {
+                        continue;
                     }
-                    Err(RecvError::Closed) => return None,
-                },
+                    told.iter().map(wire::frame).collect::<Vec<_>>().concat().into()
+                }
                 () = sleep(KEEP_ALIVE) => wire::comment(),
             };
             return Some((frame, self));
-        }
-    }
-
-    fn concerns(&self, notice: &Notice) -> bool {
-        let Notice::Changed { servers, .. } = notice else { return false };
-        match &self.view {
-            View::All => true,
-            View::One(server) => servers.contains(server),
         }
     }
 }

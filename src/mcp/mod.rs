@@ -10,6 +10,7 @@ mod level;
 pub mod method;
 mod offers;
 mod revision;
+mod task_support;
 
 pub use client::{Abilities, Unable, abilities_for, all_abilities};
 pub use feature::{Feature, Features};
@@ -17,3 +18,4 @@ pub use hello::{Asked, Hello, initialize_params, initialize_result};
 pub use level::Level;
 pub use offers::Offers;
 pub use revision::Revision;
+pub use task_support::TaskSupport;

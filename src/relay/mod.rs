@@ -1,6 +1,6 @@
 //! One message of a client in, where it goes, the answer out.
 //!
-//! No HTTP; no state but which unknown tools were asked for lately.
+//! No HTTP; no state but which unknown tools were asked for lately, and which URIs servers named.
 
 mod answer;
 mod asides;
@@ -10,10 +10,14 @@ mod initialize;
 mod legs;
 mod level;
 mod misses;
+mod notes;
 mod own;
 mod refusal;
 mod request;
+mod resources;
+mod route;
 mod tool;
+mod uris;
 
 use std::sync::Arc;
 
@@ -23,14 +27,15 @@ use tokio_util::task::TaskTracker;
 pub use call::{Call, Step};
 pub use refusal::Refusal;
 
-use crate::catalog::View;
+use crate::catalog::{BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
-use crate::mcp::method;
+use crate::mcp::{Feature, method};
 use crate::session::Session;
 use crate::wire::{self, Kind, Message};
 use misses::Misses;
 use request::Errand;
+use uris::Sightings;
 
 /// Takes clients' messages to where they belong.
 #[derive(Debug)]
@@ -39,6 +44,7 @@ pub struct Relay {
     /// Deadlines of calls.
     clock: Arc<Clock>,
     misses: Misses,
+    sightings: Sightings,
     /// Calls whose clients have hung up; a hang-up is not a cancellation.
     orphans: TaskTracker,
 }
@@ -68,7 +74,13 @@ pub enum Handled {
 impl Relay {
     /// A relay to the servers of `fleet`.
     pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>) -> Arc<Self> {
-        Arc::new(Self { fleet, clock, misses: Misses::default(), orphans: TaskTracker::new() })
+        Arc::new(Self {
+            fleet,
+            clock,
+            misses: Misses::default(),
+            sightings: Sightings::default(),
+            orphans: TaskTracker::new(),
+        })
     }
 
     /// Whether there is such a view.
@@ -76,6 +88,7 @@ impl Relay {
         match view {
             View::All => true,
             View::One(server) => self.fleet.snapshot().upstreams.contains_key(server),
+            View::Named(name) => self.fleet.snapshot().config.views.contains_key(name),
         }
     }
 
@@ -100,13 +113,20 @@ impl Relay {
         let id = message.id().unwrap_or_default();
         match message.method() {
             method::PING => Handled::Now(wire::response(&id, b"{}")),
-            method::TOOLS_LIST => self.list(caller, &message, id),
             method::TOOLS_CALL => self.later(caller, message, tool::call),
-            method::SET_LEVEL => {
-                Handled::Now(level::set(caller, &message).unwrap_or_else(|refusal| refusal.answer(Some(&id))))
-            }
-            _ if matches!(caller.view, View::One(_)) => self.later(caller, message, own::pass),
-            other => Handled::Now(Refusal::UnknownMethod(other.into()).answer(Some(&id))),
+            method::PROMPTS_GET => self.later(caller, message, route::prompt),
+            method::COMPLETE => self.later(caller, message, route::complete),
+            method::RESOURCES_READ => self.later(caller, message, resources::read),
+            method::RESOURCES_SUBSCRIBE => self.later(caller, message, resources::subscribe),
+            method::RESOURCES_UNSUBSCRIBE => self.later(caller, message, resources::unsubscribe),
+            method::SET_LEVEL => Handled::Now(
+                level::set(self, caller, &message).unwrap_or_else(|refusal| refusal.answer(Some(&id))),
+            ),
+            other => match Feature::listed_by(other) {
+                Some(feature) => self.list(caller, &message, id, feature),
+                None if matches!(caller.view, View::One(_)) => self.later(caller, message, own::pass),
+                None => Handled::Now(Refusal::UnknownMethod(other.into()).answer(Some(&id))),
+            },
         }
     }
 
@@ -130,28 +150,37 @@ impl Relay {
         }
     }
 
-    fn list(self: &Arc<Self>, caller: &Caller, message: &Message, id: Bytes) -> Handled {
-        let cursor = message.params_members(["cursor"]).map(|[cursor]| cursor);
-        match cursor {
-            Ok(None) => {}
-            Ok(Some(span)) if message.slice(span.clone()) == Some("null") => {}
-            // Every list is one page, so no cursor is ours.
-            Ok(Some(_)) => return Handled::Now(Refusal::BadCursor.answer(Some(&id))),
+    fn list(self: &Arc<Self>, caller: &Caller, message: &Message, id: Bytes, feature: Feature) -> Handled {
+        let cursor = match message.params_members(["cursor"]) {
+            Ok([span]) => span.filter(|span| message.slice(span.clone()) != Some("null")),
             Err(bad) => return Handled::Now(Refusal::BadParams(bad.to_string()).answer(Some(&id))),
-        }
+        };
+        let cursor = match cursor.map(|span| message.string(span).ok_or(BadCursor)).transpose() {
+            Ok(cursor) => cursor.map(std::borrow::Cow::into_owned),
+            Err(BadCursor) => return Handled::Now(Refusal::BadCursor.answer(Some(&id))),
+        };
+        let view = caller.view.clone();
+        let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
+            &view,
+            feature,
+            cursor.as_deref(),
+        ) {
+            Ok(result) => wire::response(id, &result),
+            Err(BadCursor) => Refusal::BadCursor.answer(Some(id)),
+        };
         let snapshot = self.fleet.snapshot();
         let asleep = asleep(&snapshot, &caller.view);
         if self.fleet.first_round_done() && asleep.is_none() {
-            return Handled::Now(wire::response(&id, &snapshot.catalog.tools(&caller.view)));
+            return Handled::Now(listed(&snapshot, &id));
         }
-        let (relay, view) = (self.clone(), caller.view.clone());
+        let relay = self.clone();
         Handled::Later(Call::start(&self.orphans, |_| async move {
             relay.fleet.first_round().await;
             if let Some(upstream) = asleep {
                 upstream.look_again(relay.fleet.limits().first_list_wait).await;
                 relay.fleet.rebuild().await;
             }
-            Some(wire::response(&id, &relay.fleet.snapshot().catalog.tools(&view)))
+            Some(listed(&relay.fleet.snapshot(), &id))
         }))
     }
 

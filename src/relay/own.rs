@@ -17,7 +17,7 @@ pub(super) async fn pass(errand: Errand, message: Message) -> Option<Bytes> {
     let snapshot = request.errand.relay.fleet.snapshot();
     let upstream = match &request.errand.view {
         View::One(server) => snapshot.upstreams.get(server),
-        View::All => None,
+        View::All | View::Named(_) => None,
     };
     match upstream {
         Some(upstream) => request.run(upstream, b"").await,

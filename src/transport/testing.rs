@@ -1,7 +1,6 @@
 //! A server of raw bytes, and links to it.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
@@ -9,8 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{Dialer, Failure, Link, Reply, Sizes};
-use crate::config::{Http, HttpTransport, Protocol, Reach, Server, Stdio, Tls, Tools};
-use crate::names::{Naming, ServerName};
+use crate::config::{Http, HttpTransport, Reach, Server, Stdio, Tls};
 use crate::wire::{Kind, Message};
 
 pub(super) const SIZES: Sizes = Sizes { message: 64 << 10, depth: 16 };
@@ -169,19 +167,5 @@ pub(super) fn sh(script: &str) -> Reach {
 }
 
 pub(super) fn server(reach: Reach) -> Server {
-    Server {
-        name: ServerName::expose("peer"),
-        key: "peer".into(),
-        title: None,
-        reach,
-        protocol: Protocol::Auto,
-        eager: true,
-        timeout: Duration::from_secs(60),
-        connect_timeout: Duration::from_secs(30),
-        max_total: Duration::from_secs(60),
-        naming: Naming::default(),
-        tools: Tools::default(),
-        updated_at: None,
-        secrets: vec![],
-    }
+    Server::new("peer", reach)
 }

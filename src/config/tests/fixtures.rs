@@ -152,6 +152,8 @@ fn librechat() {
     let servers = &parsed.config.servers;
     assert_eq!(servers.keys().map(ServerName::as_str).collect::<Vec<_>>(), ["alpha", "beta", "gamma"]);
     let alpha = &servers["alpha"];
+    assert_eq!(alpha.instructions, Instructions::Text("Use it well.".into()));
+    assert_eq!(servers["beta"].instructions, Instructions::Own);
     assert_eq!((alpha.title.as_deref(), alpha.eager), (Some("Alpha"), false));
     assert_eq!(alpha.timeout, Duration::from_secs(3600));
     assert_eq!(alpha.max_total, alpha.timeout); // who waits an hour for an answer means it
@@ -197,11 +199,19 @@ fn every_setting_arrives() {
     assert_eq!(config.limits, want);
     assert_eq!(files.len(), 4, "{files:?}"); // a secret and three certificates
     let told: Vec<_> = notes.iter().map(|note| (note.line, note.severity)).collect();
-    assert_eq!(
-        told,
-        [(23, Severity::Warning), (31, Severity::Warning), (46, Severity::Warning), (48, Severity::Warning)]
-    );
-    assert!(notes[0].message.ends_with("`views`, `roots`"), "{}", notes[0]);
+    assert_eq!(told, [(39, Severity::Warning), (54, Severity::Warning), (56, Severity::Warning)]);
+    let web = config.servers.values().find(|server| server.key == "web").unwrap();
+    assert_eq!((config.page_size, config.views.len()), (Some(100), 2));
+    assert_eq!(config.views["both"], ViewRules::default());
+    let rules = ViewRules {
+        servers: Some(vec![web.name.clone(), ServerName::expose("self")]),
+        allow: vec!["a_*".into()],
+        deny: vec!["a_x".into()],
+        style: Some(Style::Plain),
+        delimiter: Some("-".into()),
+        describe_origin: Some(true),
+    };
+    assert_eq!(config.views["dev-ops"], rules);
 }
 
 #[test]
@@ -227,6 +237,16 @@ fn every_setting_of_a_server_arrives() {
     assert!(web.name.as_str().starts_with("web_site_"), "{}", web.name);
     assert_eq!((web.timeout, web.connect_timeout), (Duration::from_secs(120), Duration::from_millis(999)));
     assert_eq!((&web.protocol, web.naming.style), (&Protocol::Legacy, Style::Prefix));
+    assert_eq!((web.scope, web.interactive, web.uri_mode), (Scope::Session, true, UriMode::Prefixed));
+    assert_eq!((web.owns.as_slice(), &web.instructions), (&["web://*".into()][..], &Instructions::None));
+    let root = |uri: &str, name: Option<&str>| Root { uri: uri.into(), name: name.map(Into::into) };
+    let want = [
+        root("file:///etc/trunkline/work", None),
+        root("file:///a%20b", None),
+        root("file:///c", None),
+        root("file:///etc/d", Some("D")),
+    ];
+    assert_eq!(web.roots, want);
     let reach = http(&parsed, web.name.as_str());
     assert_eq!((reach.url.query(), reach.transport), (Some("key=s3cret-token"), HttpTransport::Streamable));
     assert_eq!((header(reach, "x-a"), reach.headers.len()), ("s3cret-token", 1));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::super::keys::{ADMIN, Fate, Key, LIMITS, SERVER, TLS, TOOLS, TOP};
+use super::super::keys::{ADMIN, Fate, Key, LIMITS, ROOT, SERVER, TLS, TOOLS, TOP, VIEW, VIEW_TOOLS};
 use super::super::node::{self, Node, Value};
 use super::super::schema;
 use super::{Fake, folder, lines, name};
@@ -57,9 +57,9 @@ fn every_file_in_config_fits() {
 /// Every key with a document that is good without it, and where in that it belongs.
 fn places() -> Vec<(&'static Key, Json, &'static str)> {
     let server = |inner: Json| json!({"mcpServers": {"a": inner}});
-    let url = server(json!({"url": "http://h/", "tools": {}, "tls": {}}));
+    let url = server(json!({"url": "http://h/", "tools": {}, "tls": {}, "roots": [{"uri": "/"}]}));
     let command = server(json!({"command": "x"}));
-    let top = json!({"mcpServers": {}, "admin": {}, "limits": {}});
+    let top = json!({"mcpServers": {}, "admin": {}, "limits": {}, "views": {"v": {"tools": {}}}});
     let tables = [
         (TOP, &top, ""),
         (ADMIN, &top, "/admin"),
@@ -68,6 +68,9 @@ fn places() -> Vec<(&'static Key, Json, &'static str)> {
         (SERVER, &command, "/mcpServers/a"),
         (TOOLS, &url, "/mcpServers/a/tools"),
         (TLS, &url, "/mcpServers/a/tls"),
+        (ROOT, &url, "/mcpServers/a/roots/0"),
+        (VIEW, &top, "/views/v"),
+        (VIEW_TOOLS, &top, "/views/v/tools"),
     ];
     let each = |(keys, base, at): (&'static [Key], &Json, _)| {
         keys.iter().map(|key| (key, base.clone(), at)).collect::<Vec<_>>()
@@ -88,6 +91,7 @@ fn schema_and_parser_agree_on_every_key() {
         "sse",
         "legacy",
         "suffix",
+        "prefixed",
         "auto",
         "127.0.0.1:5",
         "http://h/",

@@ -1,6 +1,6 @@
 //! A canary in every place where a value may stand: no problem and no `Debug` ever shows it.
 
-use super::super::keys::{Fate, Kind, LIMITS, SERVER, TLS, TOOLS, TOP};
+use super::super::keys::{Fate, Kind, LIMITS, SERVER, TLS, TOOLS, TOP, VIEW, VIEW_TOOLS};
 use super::Fake;
 
 const CANARY: &str = "c4nary";
@@ -32,6 +32,16 @@ fn no_value_that_came_by_a_placeholder_is_printed() {
         for key in TOP.iter().filter(read) {
             texts.push(format!("{{mcpServers: {{a: {{command: x}}}}, {}: {}}}", key.name, value(key.kind)));
         }
+        for (key, of) in
+            VIEW.iter().zip([""].iter().cycle()).chain(VIEW_TOOLS.iter().zip(["tools: "].iter().cycle()))
+        {
+            let inner = format!("{}: {}", key.name, value(key.kind));
+            let inner = if of.is_empty() { inner } else { format!("{of}{{{inner}}}") };
+            texts.push(format!("{{mcpServers: {{a: {{command: x}}}}, views: {{v: {{{inner}}}}}}}"));
+        }
+        texts.push(format!(
+            "mcpServers: {{a: {{command: x, roots: [{{uri: \"{variable}\", name: \"{variable}\"}}]}}}}"
+        ));
         for key in LIMITS {
             texts.push(format!("{{mcpServers: {{}}, limits: {{{}: {}}}}}", key.name, value(key.kind)));
         }
