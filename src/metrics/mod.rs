@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 
 pub use label::{Method, Outcome, Rejection, State};
-pub use server::{Running, ServerSeries};
+pub use server::{LinkGuard, Running, ServerSeries};
 
 use process::Process;
 use server::Shown;

@@ -28,6 +28,7 @@ pub struct ServerSeries {
     seconds: HistogramVec,
     in_flight: IntGauge,
     up: IntGauge,
+    links: IntGauge,
     state: IntGaugeVec,
     reconnects: IntCounterVec,
     throttled: IntCounter,
@@ -61,6 +62,10 @@ impl ServerSeries {
             seconds: HistogramVec::new(seconds, &["method"]).expect(VALID),
             in_flight: gauge("requests_in_flight", "Requests that a server has not answered yet."),
             up: gauge("upstream_up", "Whether a server takes calls (1) or not (0)."),
+            links: gauge(
+                "upstream_links",
+                "Connections to a server: the one for all, and those of single sessions.",
+            ),
             state: IntGaugeVec::new(
                 opts("upstream_state", "1 for the state of the connection to a server, 0 for all others."),
                 &["state"],
@@ -96,6 +101,12 @@ impl ServerSeries {
     /// Whether calls go through.
     pub fn up(&self, up: bool) {
         self.up.set(up.into());
+    }
+
+    /// Counts a connection in, and out when the guard is dropped.
+    pub fn link(&self) -> LinkGuard {
+        self.links.inc();
+        LinkGuard(self.links.clone())
     }
 
     /// Where the connection stands.
@@ -149,12 +160,13 @@ impl ServerSeries {
         }
     }
 
-    fn parts(&self) -> [&dyn Collector; 11] {
+    fn parts(&self) -> [&dyn Collector; 12] {
         [
             &self.requests,
             &self.seconds,
             &self.in_flight,
             &self.up,
+            &self.links,
             &self.state,
             &self.reconnects,
             &self.throttled,
@@ -177,6 +189,17 @@ impl Collector for Shown {
 
     fn collect(&self) -> Vec<MetricFamily> {
         self.0.parts().into_iter().flat_map(Collector::collect).collect()
+    }
+}
+
+/// A connection to a server; dropped, it counts as gone.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped counts its connection out"]
+pub struct LinkGuard(IntGauge);
+
+impl Drop for LinkGuard {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 

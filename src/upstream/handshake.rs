@@ -10,10 +10,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::flights::Flights;
+use super::legs::Legs;
 use super::state::{Owner, Ready};
 use crate::catalog::{Budget, Listing, Pages, Turn};
-use crate::config::{Protocol, Server};
+use crate::config::{Protocol, Scope, Server};
 use crate::mcp::{Feature, Features, Hello, Revision, all_abilities, initialize_params, method};
+use crate::metrics::ServerSeries;
 use crate::transport::{Dialer, Failure, Link};
 use crate::wire::{Kind, Message, notification, request};
 
@@ -23,7 +25,9 @@ use crate::wire::{Kind, Message, notification, request};
 /// Why it is of no use.
 pub async fn try_once(dialer: &Dialer, server: &Server) -> Result<(Arc<Hello>, Listing), Failure> {
     let trying = async {
-        let ready = Arc::new(connect(dialer, server, 1, server.connect_timeout, &Face::Nobody).await?);
+        let limit = server.connect_timeout;
+        let attempt = Attempt { dialer, server, series: None, generation: 1, limit, face: Face::Nobody };
+        let ready = Arc::new(attempt.connect().await?);
         let listing = list(ready.clone(), Features::ALL, Listing::default()).await;
         ready.link.close().await;
         listing.map(|listing| (ready.hello.clone(), listing))
@@ -43,6 +47,20 @@ pub(super) enum Face {
     One(Owner, String),
 }
 
+/// How to make a link.
+#[derive(Debug)]
+pub(super) struct Attempt<'a> {
+    pub(super) dialer: &'a Dialer,
+    pub(super) server: &'a Server,
+    /// Counts the link.
+    pub(super) series: Option<&'a ServerSeries>,
+    /// The number that the link gets.
+    pub(super) generation: u64,
+    /// For the handshake.
+    pub(super) limit: Duration,
+    pub(super) face: Face,
+}
+
 impl Face {
     fn capabilities(&self, revision: Revision) -> &str {
         match self {
@@ -57,35 +75,45 @@ impl Face {
     }
 }
 
-/// Dials and shakes hands.
-pub(super) async fn connect(
-    dialer: &Dialer,
-    server: &Server,
-    generation: u64,
-    limit: Duration,
-    face: &Face,
-) -> Result<Ready, Failure> {
-    let link = dialer.dial(server).await?;
-    let shaken = match timeout(limit, shake_hands(&link, server, face)).await {
-        Ok(shaken) => shaken,
-        Err(_) => Err(Failure::Unreachable(silence(&link, limit))),
-    };
-    match shaken {
-        Ok(hello) => Ok(Ready {
-            link,
-            hello: Arc::new(hello),
-            since: Instant::now(),
-            generation,
-            owner: face.owner(),
-            ids: AtomicU64::new(2), // the handshake's
-            calls: TaskTracker::new(),
-            flights: Flights::default(),
-            over: CancellationToken::new(),
-        }),
-        Err(failure) => {
-            link.close().await;
-            Err(failure)
+impl Attempt<'_> {
+    /// Dials and shakes hands.
+    pub(super) async fn connect(&self) -> Result<Ready, Failure> {
+        let link = self.dialer.dial(self.server).await?;
+        let shaken = match timeout(self.limit, shake_hands(&link, self.server, &self.face)).await {
+            Ok(shaken) => shaken,
+            Err(_) => Err(Failure::Unreachable(silence(&link, self.limit))),
+        };
+        match shaken {
+            Ok(hello) => Ok(Ready {
+                hello: Arc::new(hello),
+                since: Instant::now(),
+                generation: self.generation,
+                shared: is_shared(self.server, &link),
+                owner: self.face.owner(),
+                ids: AtomicU64::new(2), // the handshake's
+                calls: TaskTracker::new(),
+                flights: Flights::default(),
+                legs: Legs::default(),
+                over: CancellationToken::new(),
+                _counted: self.series.map(ServerSeries::link),
+                link,
+            }),
+            Err(failure) => {
+                link.close().await;
+                Err(failure)
+            }
         }
+    }
+}
+
+/// Whether all sessions may use one link. Without other orders it is what a direct connection would give: a server that
+/// hands out session ids keeps something per session, a child process and a server without sessions do not.
+fn is_shared(server: &Server, link: &Link) -> bool {
+    match server.scope {
+        _ if server.interactive => false,
+        Scope::Auto => !link.has_session(),
+        Scope::Shared => true,
+        Scope::Session => false,
     }
 }
 

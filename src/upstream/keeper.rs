@@ -8,26 +8,22 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::ear::{Ear, Heard};
-use super::handshake::{Face, connect, list};
+use super::handshake::{Attempt, Face, list};
 use super::pace::Pace;
 use super::state::{Ready, State, Why, ends_link};
-use super::unasked::Usher;
-use super::{Shared, Upstream};
+use super::{LATE_CALLS, Upstream};
 use crate::catalog::Listing;
 use crate::config::{Limits, Reach};
 use crate::mcp::{Feature, Features, Offers};
 use crate::metrics;
-use crate::transport::{Dialer, Failure};
+use crate::transport::Failure;
 
 pub(super) struct Keeper {
     upstream: Arc<Upstream>,
-    dialer: Arc<Dialer>,
-    news: Arc<super::News>,
     limits: Limits,
     pace: Pace,
     /// How often a lost session may be opened again whatever `pace` says: the server answers, so it is not away.
     renewals: Pace,
-    usher: Arc<Usher>,
     /// How many links there were.
     links: u64,
     attempt: u32,
@@ -42,17 +38,16 @@ enum End {
     Stopped(Box<Ear>),
 }
 
-type Relisting = Pin<Box<dyn Future<Output = Result<Listing, Failure>> + Send>>;
+pub(super) type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Relisting = Running<Result<Listing, Failure>>;
 
 impl Keeper {
-    pub(super) fn new(upstream: Arc<Upstream>, shared: &Shared) -> Self {
+    pub(super) fn new(upstream: Arc<Upstream>) -> Self {
+        let limits = upstream.shared.limits.clone();
         Self {
-            dialer: shared.dialer.clone(),
-            news: shared.news.clone(),
-            pace: Pace::new(shared.limits.reconnect_interval),
-            renewals: Pace::new(shared.limits.reconnect_interval),
-            usher: upstream.usher.clone(),
-            limits: shared.limits.clone(),
+            pace: Pace::new(limits.reconnect_interval),
+            renewals: Pace::new(limits.reconnect_interval),
+            limits,
             links: 0,
             attempt: 0,
             logged: None,
@@ -118,8 +113,15 @@ impl Keeper {
             // An attempt that hangs must not put off the one that would succeed. Children may need long to start.
             limit = limit.min(RETRY_TIME);
         }
-        let generation = self.upstream.generation();
-        let ready = connect(&self.dialer, &server, generation, limit, &Face::Anyone).await?;
+        let attempt = Attempt {
+            dialer: &self.upstream.shared.dialer,
+            server: &server,
+            series: Some(&self.upstream.series),
+            generation: self.upstream.generation(),
+            limit,
+            face: Face::Anyone,
+        };
+        let ready = attempt.connect().await?;
         self.links += 1;
         self.attempt = 0;
         self.down_since = None;
@@ -155,7 +157,7 @@ impl Keeper {
                 () = upstream.stop.cancelled() => return End::Stopped(Box::new(ear)),
                 said = ear.hear() => match said {
                     Ok(Heard::Message(message)) => {
-                        let changed = self.usher.take(ready, message).await;
+                        let changed = self.upstream.heard(ready, message).await;
                         if !changed.is_empty() {
                             (wanted, announce) = (wanted.and(changed), announce.and(changed));
                             next_list = Some(soon(next_list, listed_at));
@@ -172,7 +174,7 @@ impl Keeper {
                     Err(failure) => return End::Failed(failure),
                 },
                 () = upstream.wishes.woken.notified() => {
-                    if let Some(failure) = self.doubted(ready) {
+                    if let Some(failure) = upstream.wishes.doubted.of(ready) {
                         return End::Failed(failure);
                     }
                     let changed = upstream.wishes.changed();
@@ -253,14 +255,8 @@ impl Keeper {
         if fatal.is_none() {
             upstream.status.send_modify(|status| status.listings += 1);
         }
-        self.news.tell();
+        self.upstream.shared.news.tell();
         fatal
-    }
-
-    fn doubted(&self, ready: &Ready) -> Option<Failure> {
-        let mut doubted =
-            self.upstream.wishes.doubted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        doubted.take().filter(|(generation, _)| *generation == ready.generation).map(|(_, failure)| failure)
     }
 
     /// The link is lost or could not be made.
@@ -282,13 +278,13 @@ impl Keeper {
             return; // connected again at once: no outage
         }
         self.publish(State::Down(Arc::new(Why { since, what, next, unauthorized })));
-        self.news.tell();
+        self.upstream.shared.news.tell();
     }
 
     /// Lets calls in flight finish and late ones of an older snapshot come in, then closes the link.
     async fn drain(&self, ready: &Arc<Ready>, mut ear: Ear) {
         let drained = pin!(async {
-            if self.upstream.closing.load(Ordering::Acquire) {
+            if self.upstream.closing.is_cancelled() {
                 return; // whoever closes everything has drained the calls before
             }
             sleep(LATE_CALLS).await;
@@ -298,7 +294,7 @@ impl Keeper {
         let hearing = pin!(async {
             while let Ok(heard) = ear.hear().await {
                 if let Heard::Message(message) = heard {
-                    self.usher.take(ready, message).await;
+                    self.upstream.heard(ready, message).await;
                 }
             }
             std::future::pending::<()>().await;
@@ -319,7 +315,7 @@ impl Keeper {
         let limit = self.limits.drain_timeout;
         self.upstream.subscriptions.detach(&ready);
         ready.over.cancel();
-        self.upstream.tasks.spawn(async move {
+        self.upstream.shared.tasks.spawn(async move {
             ready.calls.close();
             drop(timeout(limit, ready.calls.wait()).await);
             ready.link.close().await;
@@ -347,9 +343,6 @@ impl Keeper {
 const RETRY_TIME: Duration = Duration::from_secs(10);
 /// Between two list requests that a server asked for.
 const LIST_PACE: Duration = Duration::from_secs(1);
-/// How long after a reload calls may still come in on the link that it replaced.
-const LATE_CALLS: Duration = Duration::from_secs(1);
-
 /// When to list because somebody asked for it: now, unless it was done a moment ago.
 fn soon(planned: Option<Instant>, listed_at: Option<Instant>) -> Instant {
     let now = Instant::now();
@@ -381,9 +374,10 @@ async fn due(at: Option<Instant>) {
     }
 }
 
-async fn finished(relisting: &mut Option<Relisting>) -> Result<Listing, Failure> {
-    match relisting {
-        Some(relisting) => relisting.await,
+/// What is on its way, if anything is.
+pub(super) async fn finished<T>(running: &mut Option<Running<T>>) -> T {
+    match running {
+        Some(running) => running.await,
         None => std::future::pending().await,
     }
 }

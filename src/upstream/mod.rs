@@ -3,29 +3,35 @@
 //! An [`Upstream`] is shared by everybody who calls the server; a keeper task of its own is the only one that changes
 //! its [`State`]. Knows of no other upstream.
 
+mod calls;
 mod ear;
 mod exchange;
 mod flights;
 mod handshake;
 mod keeper;
+mod legs;
 mod levels;
 mod news;
+mod own;
 mod pace;
 mod state;
 mod subscriptions;
+mod tender;
 mod unasked;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use calls::SubscribeError;
 pub use exchange::Exchange;
 pub use handshake::try_once;
 pub use levels::LevelWish;
@@ -34,15 +40,16 @@ pub use state::{Ready, State, Status, Unavailable, Why};
 pub use subscriptions::Subscription;
 
 use crate::catalog::Listing;
-use crate::config::{Limits, Server};
-use crate::mcp::{Features, Hello, Level};
+use crate::config::{Limits, Root, Server};
+use crate::mcp::{Features, Hello, method};
 use crate::metrics::ServerSeries;
-use crate::session::Session;
 use crate::transport::{Dialer, Failure};
+use crate::wire::{self, Message, quoted};
 use keeper::Keeper;
 use levels::Levels;
-use subscriptions::{Missed, Subscriptions};
-use unasked::Usher;
+use own::Own;
+use subscriptions::Subscriptions;
+use unasked::Allowances;
 
 /// What all upstreams share.
 #[derive(Debug, Clone)]
@@ -73,16 +80,18 @@ pub struct Upstream {
     generations: Arc<AtomicU64>,
     subscriptions: Arc<Subscriptions>,
     levels: Arc<Levels>,
-    usher: Arc<Usher>,
+    /// The links of single sessions.
+    own: Own,
+    allowances: Allowances,
     wishes: Wishes,
     series: Arc<ServerSeries>,
     stop: CancellationToken,
     /// The whole process ends, so no late calls can come.
-    closing: AtomicBool,
-    tasks: TaskTracker,
+    closing: CancellationToken,
     since: Instant,
-    /// How long after a lost link the next attempt may have to wait.
-    interval: Duration,
+    shared: Shared,
+    /// The runtime that keeps servers connected; calls are made from others.
+    home: Handle,
 }
 
 /// What callers want of the keeper.
@@ -92,7 +101,7 @@ struct Wishes {
     relist: AtomicBool,
     /// What the server said has changed, in calls.
     changed: AtomicU8,
-    doubted: std::sync::Mutex<Option<(u64, Failure)>>,
+    doubted: Doubt,
 }
 
 impl Wishes {
@@ -101,20 +110,24 @@ impl Wishes {
     }
 }
 
-/// Why there is no subscription.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SubscribeError {
-    /// The server cannot be asked now.
-    Unavailable(Unavailable),
-    /// The server does not want it: its raw error object, or ours in its place where it offers no subscriptions.
-    Refused(Bytes),
+/// What a call met that speaks against a link.
+#[derive(Debug, Default)]
+struct Doubt(Mutex<Option<(u64, Failure)>>);
+
+impl Doubt {
+    fn tell(&self, generation: u64, failure: &Failure) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, failure.clone()));
+    }
+
+    /// What was met on this link, if anything was.
+    fn of(&self, ready: &Ready) -> Option<Failure> {
+        let mut doubt = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        doubt.take().filter(|(generation, _)| *generation == ready.generation).map(|(_, failure)| failure)
+    }
 }
 
-/// Of a server that offers no subscriptions.
-const NO_SUBSCRIPTIONS: &[u8] = br#"{"code":-32601,"message":"this server offers no subscriptions"}"#;
-
-/// How long a call waits for a connection that is just being made.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long after a reload calls may still come in on the link that it replaced.
+const LATE_CALLS: Duration = Duration::from_secs(1);
 
 impl Upstream {
     /// Starts to keep `server` connected. It goes on with what is known of its predecessor and wanted of it, if it has
@@ -126,12 +139,10 @@ impl Upstream {
         shared: &Shared,
     ) -> Arc<Self> {
         let first = if server.eager { State::Connecting } else { State::Idle };
-        let name = server.name.clone();
         let subscriptions = before.map_or_else(
-            || Subscriptions::new(name.clone(), shared.news.clone(), shared.tasks.clone()),
+            || Subscriptions::new(server.name.clone(), shared.news.clone(), shared.tasks.clone()),
             |before| before.subscriptions.clone(),
         );
-        let usher = Usher::new(name, shared.news.clone(), series.clone(), subscriptions.clone());
         let upstream = Arc::new(Self {
             server: ArcSwap::new(server),
             status: watch::Sender::new(Status { state: first, listings: 0 }),
@@ -142,16 +153,17 @@ impl Upstream {
             generations: before.map(|before| before.generations.clone()).unwrap_or_default(),
             subscriptions,
             levels: before.map(|before| before.levels.clone()).unwrap_or_default(),
-            usher: Arc::new(usher),
+            own: Own::default(),
+            allowances: Allowances::default(),
             wishes: Wishes::default(),
             series,
             stop: CancellationToken::new(),
-            closing: AtomicBool::new(false),
-            tasks: shared.tasks.clone(),
+            closing: CancellationToken::new(),
             since: Instant::now(),
-            interval: shared.limits.reconnect_interval,
+            shared: shared.clone(),
+            home: Handle::current(),
         });
-        shared.tasks.spawn(Keeper::new(upstream.clone(), shared).run());
+        shared.tasks.spawn(Keeper::new(upstream.clone()).run());
         upstream
     }
 
@@ -238,128 +250,30 @@ impl Upstream {
     pub fn unavailable_after(&self, failure: &Failure) -> Unavailable {
         let mut unavailable = Unavailable::of(failure);
         if state::ends_link(failure) && unavailable.retry_after.is_zero() {
-            unavailable.retry_after = self.interval;
+            unavailable.retry_after = self.shared.limits.reconnect_interval;
         }
         unavailable
+    }
+
+    /// What we answer a server's own request ourselves, whoever is connected: `ping`, and `roots/list` where the
+    /// configuration has roots.
+    pub fn own_answer(&self, request: &Message) -> Option<Bytes> {
+        let id = request.id().unwrap_or_default();
+        match request.method() {
+            method::PING => Some(wire::response(&id, b"{}")),
+            method::ROOTS_LIST => {
+                let server = self.server.load();
+                let roots = (!server.roots.is_empty()).then(|| roots(&server.roots))?;
+                Some(wire::response(&id, roots.as_bytes()))
+            }
+            _ => None,
+        }
     }
 
     /// The server told in the middle of a call that what it lists changed.
     pub fn changed(&self, features: Features) {
         self.wishes.changed.fetch_or(features.bits(), Ordering::AcqRel);
         self.wishes.woken.notify_one();
-    }
-
-    /// Sends a request of `session`'s client that `write` makes for an id of ours.
-    ///
-    /// # Errors
-    /// Where the server is not connected: at once, but for a connection that is just being made for the first time.
-    pub async fn begin(
-        self: &Arc<Self>,
-        session: &Arc<Session>,
-        write: &(dyn Fn(u64) -> Bytes + Sync),
-    ) -> Result<Exchange, Unavailable> {
-        let ready = self.ready().await?;
-        self.exchange(ready, session, write).await
-    }
-
-    /// As [`begin`](Self::begin), on a link younger than the one that `failed` with a lost session.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn begin_anew(
-        self: &Arc<Self>,
-        session: &Arc<Session>,
-        failed: &Exchange,
-        write: &(dyn Fn(u64) -> Bytes + Sync),
-    ) -> Result<Exchange, Unavailable> {
-        let ready = self.ready_after(failed.generation()).await?;
-        self.exchange(ready, session, write).await
-    }
-
-    /// Wants to hear of the resource `uri`, the server's own URI, by [`Notice::Updated`]. Whatever the number of those who
-    /// do, the server is asked once; the last one's end tells it so, and after a reconnect it is asked again.
-    ///
-    /// # Errors
-    /// Where the server cannot be asked, or does not want it.
-    pub async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Subscription, SubscribeError> {
-        let ready = self.ready().await.map_err(SubscribeError::Unavailable)?;
-        if !ready.hello.offers.subscribe {
-            return Err(SubscribeError::Refused(Bytes::from_static(NO_SUBSCRIPTIONS)));
-        }
-        self.subscriptions.subscribe(uri).await.map_err(|missed| match missed {
-            Missed::Full => {
-                let what = format!("has {} subscriptions already, the limit", subscriptions::MOST);
-                SubscribeError::Unavailable(Unavailable::soon(what))
-            }
-            Missed::Away => SubscribeError::Unavailable(self.state().unavailable()),
-            Missed::Refused(error) => SubscribeError::Refused(error),
-            Missed::Failed(generation, failure) => {
-                self.doubt(generation, &failure);
-                SubscribeError::Unavailable(self.unavailable_after(&failure))
-            }
-        })
-    }
-
-    /// Wants log messages of the server from `level` on, for as long as the wish is held. What comes is what the loudest
-    /// wish of all asks for.
-    pub fn want_level(&self, level: Level) -> LevelWish {
-        self.levels.wish(level)
-    }
-
-    async fn exchange(
-        self: &Arc<Self>,
-        ready: Arc<Ready>,
-        session: &Arc<Session>,
-        write: &(dyn Fn(u64) -> Bytes + Sync),
-    ) -> Result<Exchange, Unavailable> {
-        match Exchange::open(ready, session, write).await {
-            Ok(exchange) => Ok(exchange),
-            Err((ready, failure)) => {
-                self.doubt(ready.generation, &failure);
-                Err(self.unavailable_after(&failure))
-            }
-        }
-    }
-
-    async fn ready(&self) -> Result<Arc<Ready>, Unavailable> {
-        match self.state() {
-            State::Ready(ready) => Ok(ready),
-            State::Idle | State::Connecting | State::Down(_) | State::Stopped => self.ready_after(0).await,
-        }
-    }
-
-    async fn ready_after(&self, generation: u64) -> Result<Arc<Ready>, Unavailable> {
-        self.wishes.woken.notify_one(); // an idle one starts to connect
-        let mut status = self.status.subscribe();
-        let usable = |status: &Status| match &status.state {
-            State::Ready(ready) => ready.generation > generation,
-            State::Idle | State::Connecting => false,
-            State::Down(_) | State::Stopped => true,
-        };
-        let state = match tokio::time::timeout(PATIENCE, status.wait_for(usable)).await {
-            Ok(Ok(status)) => status.state.clone(),
-            Ok(Err(_)) | Err(_) => self.state(),
-        };
-        if let State::Ready(ready) = &state
-            && ready.generation > generation
-        {
-            return Ok(ready.clone());
-        }
-        Err(state.unavailable())
-    }
-
-    /// Tells the keeper that a call on the link `generation` met `failure`: it looks whether the link is still good.
-    pub fn doubt(&self, generation: u64, failure: &Failure) {
-        if state::ends_link(failure) {
-            *self.wishes.doubted.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-                Some((generation, failure.clone()));
-            self.wishes.woken.notify_one();
-        }
-    }
-
-    /// Tells the server in the background that nobody waits for `exchange` any more.
-    pub fn cancel(&self, exchange: Exchange, reason: &'static str) {
-        self.tasks.spawn(async move { drop(tokio::time::timeout(PATIENCE, exchange.cancel(reason)).await) });
     }
 
     /// Ends it: calls in flight may finish, late ones of an older snapshot too, then the link is closed. Returns at
@@ -370,7 +284,16 @@ impl Upstream {
 
     /// As [`retire`](Self::retire), at the end of the process.
     pub fn close(&self) {
-        self.closing.store(true, Ordering::Release);
+        self.closing.cancel();
         self.stop.cancel();
     }
+}
+
+/// The result of `roots/list`.
+fn roots(roots: &[Root]) -> String {
+    let each = roots.iter().map(|root| match &root.name {
+        Some(name) => format!(r#"{{"uri":{},"name":{}}}"#, quoted(&root.uri), quoted(name)),
+        None => format!(r#"{{"uri":{}}}"#, quoted(&root.uri)),
+    });
+    format!(r#"{{"roots":[{}]}}"#, each.collect::<Vec<_>>().join(","))
 }

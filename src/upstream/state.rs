@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::flights::Flights;
+use super::legs::Legs;
 use crate::mcp::{Hello, method};
+use crate::metrics::LinkGuard;
 use crate::session::Session;
 use crate::transport::{Failure, Link};
 use crate::wire::{self, Code, Message};
@@ -54,7 +56,9 @@ pub struct Ready {
     pub since: Instant,
     /// Counts the links of this upstream, from 1.
     pub generation: u64,
-    /// The only session that uses the link, if it is not for all.
+    /// Calls of all sessions may go over it.
+    pub(super) shared: bool,
+    /// The only session that uses it, if it is one's own.
     pub(super) owner: Option<Owner>,
     /// The last request id used.
     pub(super) ids: AtomicU64,
@@ -62,8 +66,12 @@ pub struct Ready {
     pub(super) calls: TaskTracker,
     /// Whose they are.
     pub(super) flights: Flights,
+    /// The server's requests that wait for a client outside of any call.
+    pub(super) legs: Legs,
     /// Cancelled once the link is of no use any more.
     pub(super) over: CancellationToken,
+    /// Counts it, as long as it is there.
+    pub(super) _counted: Option<LinkGuard>,
 }
 
 /// The only session that uses a link.
@@ -166,6 +174,11 @@ impl Unavailable {
     /// It is worth trying again in a moment.
     pub(super) fn soon(what: impl Into<String>) -> Self {
         Self { what: what.into(), retry_after: Duration::from_secs(1), unauthorized: false }
+    }
+
+    /// As it is, with the time until `next`.
+    pub(super) fn until(&self, next: Instant) -> Self {
+        Self { retry_after: next.saturating_duration_since(Instant::now()), ..self.clone() }
     }
 
     /// What a failed call says of the server.

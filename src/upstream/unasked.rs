@@ -3,69 +3,70 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::news::{News, Notice};
+use super::Upstream;
+use super::legs::carry;
+use super::news::Notice;
 use super::pace::Allowance;
 use super::state::Ready;
-use super::subscriptions::Subscriptions;
 use crate::mcp::{Features, Level, method};
-use crate::metrics::ServerSeries;
-use crate::names::ServerName;
 use crate::wire::{Kind, Message, Text, members};
 
-/// What one server may tell all clients per second: log lines and the like, and changes of resources.
+/// What one server may tell all clients per second, so that one that floods does not drown the others.
 const FLOOD: NonZeroU32 = NonZeroU32::new(64).unwrap();
 
-/// Brings what came outside of any call to where it belongs.
+/// How much more a server may tell all clients.
 #[derive(Debug)]
-pub(super) struct Usher {
-    server: ServerName,
-    news: Arc<News>,
-    series: Arc<ServerSeries>,
-    subscriptions: Arc<Subscriptions>,
+pub(super) struct Allowances {
+    /// Lines of its log and the like.
     lines: Allowance,
+    /// Changes of resources.
     updates: Allowance,
 }
 
-impl Usher {
-    pub(super) fn new(
-        server: ServerName,
-        news: Arc<News>,
-        series: Arc<ServerSeries>,
-        subscriptions: Arc<Subscriptions>,
-    ) -> Self {
-        let (lines, updates) = (Allowance::new(FLOOD), Allowance::new(FLOOD));
-        Self { server, news, series, subscriptions, lines, updates }
+impl Default for Allowances {
+    fn default() -> Self {
+        Self { lines: Allowance::new(FLOOD), updates: Allowance::new(FLOOD) }
     }
+}
 
-    /// Takes one message; gives back which lists the server says have changed.
-    pub(super) async fn take(&self, ready: &Arc<Ready>, message: Message) -> Features {
+impl Upstream {
+    /// Brings what came outside of any call to where it belongs; gives back which lists the server says have changed.
+    pub(super) async fn heard(&self, ready: &Arc<Ready>, message: Message) -> Features {
         match message.kind() {
-            Kind::Request => self.request(ready, message).await,
-            Kind::Notification => return self.notification(ready, message),
+            Kind::Request => self.asked(ready, message).await,
+            Kind::Notification => return self.notified(ready, message),
             Kind::Result | Kind::Error => {} // nobody waits for it
         }
         Features::NONE
     }
 
-    /// A leg goes to the call that must have caused it. Requests are always answered: nobody waits for us in vain.
-    async fn request(&self, ready: &Arc<Ready>, request: Message) {
-        match request.method() {
-            method::SAMPLING | method::ELICITATION | method::ROOTS_LIST => {
-                if let Err(left) = offer(ready, request) {
-                    ready.refuse_leg(&left.message).await;
-                }
+    /// A leg goes to the call that must have caused it, or else to the only client of the link. Requests are always
+    /// answered: nobody waits for us in vain.
+    async fn asked(&self, ready: &Arc<Ready>, request: Message) {
+        if let Some(answer) = self.own_answer(&request) {
+            return ready.say(answer).await;
+        }
+        if !matches!(request.method(), method::SAMPLING | method::ELICITATION | method::ROOTS_LIST) {
+            return ready.refuse(&request).await;
+        }
+        let session = ready.owner.as_ref().and_then(|owner| owner.session.upgrade());
+        match (offer(ready, request), session) {
+            (Ok(()), _) => {}
+            (Err(Left { nobodys: true, message }), Some(session)) => {
+                drop(ready.calls.spawn(carry(ready.clone(), session, message)));
             }
-            _ => ready.refuse(&request).await,
+            (Err(left), _) => ready.refuse_leg(&left.message).await,
         }
     }
 
-    fn notification(&self, ready: &Ready, message: Message) -> Features {
+    fn notified(&self, ready: &Ready, message: Message) -> Features {
         match message.method() {
             method::TOOLS_CHANGED | method::PROMPTS_CHANGED | method::RESOURCES_CHANGED => {
                 return Features::changed_by(message.method());
             }
             // Whoever brings the leg to its client knows its id; the server's cancellation bears nothing else.
             method::CANCELLED => {
+                ready.legs.cancel(param(&message, "requestId").unwrap_or_default().as_bytes());
                 for inbox in ready.flights.all() {
                     self.count(inbox.push(message.clone()).is_ok());
                 }
@@ -79,7 +80,7 @@ impl Usher {
             method::RESOURCES_UPDATED => self.updated(ready, message),
             _ => match offer(ready, message) {
                 Ok(()) => {}
-                Err(Left { nobodys: true, message }) => self.tell(ready, message),
+                Err(Left { nobodys: true, message }) => self.spread(ready, message),
                 Err(Left { nobodys: false, .. }) => self.count(false),
             },
         }
@@ -90,32 +91,31 @@ impl Usher {
     fn updated(&self, ready: &Ready, message: Message) {
         let uri = param(&message, "uri").and_then(Text::of).map(Arc::from);
         if let (Some(uri), None, true) = (uri, &ready.owner, self.subscriptions.any()) {
-            let (server, message) = (self.server.clone(), Arc::new(message));
-            self.send(&self.updates, Notice::Updated { server, uri, message });
+            let (server, message) = (self.server.load().name.clone(), Arc::new(message));
+            self.send(&self.allowances.updates, Notice::Updated { server, uri, message });
         }
     }
 
-    /// Nobody is known to have caused it.
-    fn tell(&self, ready: &Ready, message: Message) {
+    /// No call is known to have caused it.
+    fn spread(&self, ready: &Ready, message: Message) {
         let level = param(&message, "level").and_then(Text::of).and_then(|name| Level::of(&name));
-        let owner = ready.owner.as_ref();
-        let server = self.server.clone();
+        let (server, owner) = (self.server.load().name.clone(), ready.owner.as_ref());
         match (message.method(), level, owner) {
             (method::MESSAGE, Some(level), None) => {
-                self.send(&self.lines, Notice::Logged { server, level, message: Arc::new(message) });
+                let message = Arc::new(message);
+                self.send(&self.allowances.lines, Notice::Logged { server, level, message });
             }
             (method::MESSAGE, Some(level), Some(owner)) => {
                 let session = owner.session.upgrade();
-                if let Some(session) =
-                    session.filter(|session| level >= session.level().unwrap_or(Level::Info))
-                {
+                let wanted = |session: &Arc<_>| level >= wanted_level(session);
+                if let Some(session) = session.filter(wanted) {
                     session.push(message.text().clone());
                 }
             }
             (method::MESSAGE, None, _) => self.count(false),
             _ => {
-                let session = owner.map(|owner| owner.serial);
-                self.send(&self.lines, Notice::Told { server, session, message: Arc::new(message) });
+                let (session, message) = (owner.map(|owner| owner.serial), Arc::new(message));
+                self.send(&self.allowances.lines, Notice::Told { server, session, message });
             }
         }
     }
@@ -124,7 +124,7 @@ impl Usher {
         let allowed = allowance.take();
         self.count(allowed);
         if allowed {
-            self.news.send(notice);
+            self.shared.news.send(notice);
         }
     }
 
@@ -134,6 +134,11 @@ impl Usher {
             self.series.dropped_notices(1);
         }
     }
+}
+
+/// From which level on a client gets what belongs to no call. One that never said gets no debugging.
+fn wanted_level(session: &crate::session::Session) -> Level {
+    session.level().unwrap_or(Level::Info)
 }
 
 /// What found no call.

@@ -1,0 +1,186 @@
+//! What callers do with a server: requests, notifications, wishes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::timeout;
+
+use super::state::{Ready, State, Status, Unavailable, ends_link};
+use super::subscriptions::{self, Missed, Subscription};
+use super::{Exchange, LevelWish, Upstream};
+use crate::mcp::{Level, method};
+use crate::session::Session;
+use crate::transport::Failure;
+use crate::wire::Message;
+
+/// Why there is no subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubscribeError {
+    /// The server cannot be asked now.
+    Unavailable(Unavailable),
+    /// The server does not want it: its raw error object, or ours in its place where it offers no subscriptions.
+    Refused(Bytes),
+}
+
+/// Of a server that offers no subscriptions.
+const NO_SUBSCRIPTIONS: &[u8] = br#"{"code":-32601,"message":"this server offers no subscriptions"}"#;
+
+/// How long a call waits for a connection that is just being made.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+impl Upstream {
+    /// Sends a request of `session`'s client that `write` makes for an id of ours.
+    ///
+    /// It goes over the link that all share, or, where the server keeps a state per session, over the session's own, which
+    /// is opened now if need be.
+    ///
+    /// # Errors
+    /// Where the server is not connected: at once, but for a connection that is just being made.
+    pub async fn begin(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        write: &(dyn Fn(u64) -> Bytes + Sync),
+    ) -> Result<Exchange, Unavailable> {
+        let ready = match self.state() {
+            State::Ready(ready) => self.link_for(ready, session).await?,
+            // A session's own link may outlive the shared one.
+            _ => match self.own.ready(session) {
+                Some(own) => own,
+                None => self.link_for(self.ready_after(0).await?, session).await?,
+            },
+        };
+        self.exchange(ready, session, write).await
+    }
+
+    async fn link_for(
+        self: &Arc<Self>,
+        ready: Arc<Ready>,
+        session: &Arc<Session>,
+    ) -> Result<Arc<Ready>, Unavailable> {
+        if ready.shared { Ok(ready) } else { Box::pin(self.own_link(session, 0)).await }
+    }
+
+    /// As [`begin`](Self::begin), on a link younger than the one that `failed` with a lost session.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn begin_anew(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        failed: &Exchange,
+        write: &(dyn Fn(u64) -> Bytes + Sync),
+    ) -> Result<Exchange, Unavailable> {
+        let ready = if failed.is_own_link() {
+            self.ready().await?; // while the server is away nobody dials
+            Box::pin(self.own_link(session, failed.generation())).await?
+        } else {
+            let ready = self.ready_after(failed.generation()).await?;
+            self.link_for(ready, session).await?
+        };
+        self.exchange(ready, session, write).await
+    }
+
+    /// Brings the server a notification of `session`'s client: on the session's own link, if it has one. Where all share
+    /// a link it is nobody's in particular, so that one client's roots are not taken for everybody's.
+    pub async fn tell(&self, session: &Arc<Session>, text: Bytes) {
+        let roots =
+            Message::parse(text.clone(), usize::MAX).is_ok_and(|told| told.method() == method::ROOTS_CHANGED);
+        let ready = match (self.own.ready(session), self.state()) {
+            (Some(own), _) => own,
+            (None, State::Ready(ready)) if ready.shared && !roots => ready,
+            (None, _) => return,
+        };
+        ready.say(text).await;
+    }
+
+    /// `session` wants another [level](Session::level) of log messages. Its own link, if it has one, is told so.
+    pub fn level_changed(&self, session: &Session) {
+        self.own.wake(session.serial());
+    }
+
+    /// Wants to hear of the resource `uri`, the server's own URI, by [`Notice::Updated`]. Whatever the number of those who
+    /// do, the server is asked once; the last one's end tells it so, and after a reconnect it is asked again.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked, or does not want it.
+    pub async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Subscription, SubscribeError> {
+        let ready = self.ready().await.map_err(SubscribeError::Unavailable)?;
+        if !ready.hello.offers.subscribe {
+            return Err(SubscribeError::Refused(Bytes::from_static(NO_SUBSCRIPTIONS)));
+        }
+        self.subscriptions.subscribe(uri).await.map_err(|missed| match missed {
+            Missed::Full => {
+                let what = format!("has {} subscriptions already, the limit", subscriptions::MOST);
+                SubscribeError::Unavailable(Unavailable::soon(what))
+            }
+            Missed::Away => SubscribeError::Unavailable(self.state().unavailable()),
+            Missed::Refused(error) => SubscribeError::Refused(error),
+            Missed::Failed(generation, failure) => {
+                self.doubt(generation, &failure);
+                SubscribeError::Unavailable(self.unavailable_after(&failure))
+            }
+        })
+    }
+
+    /// Wants log messages of the server from `level` on, for as long as the wish is held. What comes is what the loudest
+    /// wish of all asks for.
+    pub fn want_level(&self, level: Level) -> LevelWish {
+        self.levels.wish(level)
+    }
+
+    async fn exchange(
+        self: &Arc<Self>,
+        ready: Arc<Ready>,
+        session: &Arc<Session>,
+        write: &(dyn Fn(u64) -> Bytes + Sync),
+    ) -> Result<Exchange, Unavailable> {
+        match Exchange::open(ready, session, write).await {
+            Ok(exchange) => Ok(exchange),
+            Err((ready, failure)) => {
+                self.doubt(ready.generation, &failure);
+                Err(self.unavailable_after(&failure))
+            }
+        }
+    }
+
+    async fn ready(&self) -> Result<Arc<Ready>, Unavailable> {
+        match self.state() {
+            State::Ready(ready) => Ok(ready),
+            State::Idle | State::Connecting | State::Down(_) | State::Stopped => self.ready_after(0).await,
+        }
+    }
+
+    async fn ready_after(&self, generation: u64) -> Result<Arc<Ready>, Unavailable> {
+        self.wishes.woken.notify_one(); // an idle one starts to connect
+        let mut status = self.status.subscribe();
+        let usable = |status: &Status| match &status.state {
+            State::Ready(ready) => ready.generation > generation,
+            State::Idle | State::Connecting => false,
+            State::Down(_) | State::Stopped => true,
+        };
+        let state = match timeout(PATIENCE, status.wait_for(usable)).await {
+            Ok(Ok(status)) => status.state.clone(),
+            Ok(Err(_)) | Err(_) => self.state(),
+        };
+        if let State::Ready(ready) = &state
+            && ready.generation > generation
+        {
+            return Ok(ready.clone());
+        }
+        Err(state.unavailable())
+    }
+
+    /// Tells whoever keeps the link `generation` that a call on it met `failure`: it looks whether the link is still good.
+    pub fn doubt(&self, generation: u64, failure: &Failure) {
+        if ends_link(failure) && !self.own.doubt(generation, failure) {
+            self.wishes.doubted.tell(generation, failure);
+            self.wishes.woken.notify_one();
+        }
+    }
+
+    /// Tells the server in the background that nobody waits for `exchange` any more.
+    pub fn cancel(&self, exchange: Exchange, reason: &'static str) {
+        self.shared.tasks.spawn(async move { drop(timeout(PATIENCE, exchange.cancel(reason)).await) });
+    }
+}

@@ -1,0 +1,268 @@
+//! The task that keeps one session's own link.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::ear::{Ear, Heard};
+use super::handshake::{Attempt, Face};
+use super::keeper::{Running, finished};
+use super::levels;
+use super::own::{Line, Stage};
+use super::pace::Pace;
+use super::state::{Ready, Unavailable};
+use super::{LATE_CALLS, Upstream};
+use crate::config::Reach;
+use crate::mcp::{Abilities, Level, abilities_for};
+use crate::transport::Failure;
+
+/// How long a link may be without calls.
+const IDLE: Duration = Duration::from_secs(15 * 60);
+/// How long the server may take to hear of the session's log level before its first call.
+const GREETING: Duration = Duration::from_secs(2);
+
+/// Keeps one session's own link: dials when a call wants it, listens, and ends with the session, with the upstream, or
+/// when nobody has used it for a while.
+#[derive(Debug)]
+pub(super) struct Tender {
+    upstream: Arc<Upstream>,
+    line: Arc<Line>,
+    /// Under which the session holds it.
+    key: String,
+    pace: Pace,
+    /// How often a lost session may be opened again whatever `pace` says.
+    renewals: Pace,
+}
+
+/// Why a link is no longer tended.
+enum End {
+    Lost(Failure),
+    Left(Option<Ear>),
+}
+
+impl Tender {
+    pub(super) fn new(upstream: Arc<Upstream>, line: Arc<Line>) -> Self {
+        let interval = upstream.shared.limits.reconnect_interval;
+        let number = upstream.generation(); // a successor of this upstream must not meet its key
+        let key = format!("link {} {number}", upstream.server.load().name);
+        Self { upstream, line, key, pace: Pace::new(interval), renewals: Pace::new(interval) }
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(super) async fn run(mut self) {
+        while self.wanted().await {
+            let (lease, closing) = (self.line.lease.clone(), self.upstream.closing.clone());
+            let dialed = tokio::select! {
+                () = lease.cancelled() => break,
+                () = closing.cancelled() => break,
+                dialed = self.dial() => dialed,
+            };
+            match dialed {
+                Ok(ready) => {
+                    self.line.stage.send_replace(Stage::Ready(ready.clone()));
+                    match self.tend(&ready).await {
+                        End::Left(ear) => {
+                            self.drain(&ready, ear).await;
+                            break;
+                        }
+                        End::Lost(failure) => self.lost(ready, &failure),
+                    }
+                }
+                Err(why) => {
+                    let next = self.pace.next().max(Instant::now());
+                    self.line.stage.send_replace(Stage::Lost { why, next });
+                }
+            }
+        }
+        self.upstream.own.take(&self.line);
+        self.line.stage.send_replace(Stage::Over);
+        if let Some(session) = self.line.session().upgrade() {
+            session.give_back(&self.key);
+        }
+    }
+
+    /// Waits until a call wants the link. `false` where none will.
+    async fn wanted(&self) -> bool {
+        let mut stage = self.line.stage.subscribe();
+        let dialing = pin!(stage.wait_for(|stage| matches!(stage, Stage::Dialing)));
+        tokio::select! {
+            biased;
+            () = self.line.lease.cancelled() => false,
+            dialing = dialing => dialing.is_ok(),
+            () = self.upstream.stop.cancelled() => false,
+            () = self.idle() => false,
+        }
+    }
+
+    /// One attempt, if the pace allows it.
+    async fn dial(&mut self) -> Result<Arc<Ready>, Unavailable> {
+        let upstream = &self.upstream;
+        if self.pace.take().is_err() {
+            return Err(Unavailable::soon("has lost the connection of this session"));
+        }
+        let server = upstream.server();
+        let Some(session) = self.line.session().upgrade() else {
+            return Err(Unavailable::soon("has nobody to connect for"));
+        };
+        let capabilities = abilities_for(&session.agreed().capabilities, !server.roots.is_empty());
+        let attempt = Attempt {
+            dialer: &upstream.shared.dialer,
+            server: &server,
+            series: Some(&upstream.series),
+            generation: upstream.generation(),
+            limit: server.connect_timeout,
+            face: Face::One(self.line.owner.clone(), capabilities),
+        };
+        let interval = upstream.shared.limits.reconnect_interval;
+        let ready = attempt.connect().await.map_err(|failure| {
+            tracing::warn!(server = %server.name, "a session's own connection could not be made: {failure}");
+            upstream.own.failed(interval);
+            upstream.unavailable_after(&failure)
+        })?;
+        upstream.own.succeeded();
+        let ready = Arc::new(ready);
+        if let Some(level) = session.level() {
+            drop(timeout(GREETING, tell(ready.clone(), level)).await);
+        }
+        Ok(ready)
+    }
+
+    /// Looks after a link until it is lost or may go.
+    async fn tend(&self, ready: &Arc<Ready>) -> End {
+        let (upstream, line) = (&self.upstream, &self.line);
+        let mut ear = self.ear(ready);
+        let mut told = line.session().upgrade().and_then(|session| session.level());
+        let mut telling: Option<Running<()>> = None;
+        loop {
+            tokio::select! {
+                () = line.lease.cancelled() => return End::Left(ear),
+                () = upstream.stop.cancelled() => return End::Left(ear),
+                () = self.idle() => return End::Left(ear),
+                heard = hear(&mut ear) => match heard {
+                    Ok(Heard::Message(message)) => {
+                        let changed = upstream.heard(ready, message).await;
+                        if !changed.is_empty() {
+                            upstream.changed(changed); // what is listed is the shared link's
+                        }
+                    }
+                    Ok(Heard::Open | Heard::Deaf) => {}
+                    Err(failure) => return End::Lost(failure),
+                },
+                () = line.woken.notified() => {
+                    if let Some(failure) = line.doubted.of(ready) {
+                        return End::Lost(failure);
+                    }
+                    if matches!(*line.stage.borrow(), Stage::Dialing) {
+                        return End::Lost(Failure::SessionGone);
+                    }
+                    if ear.is_none() {
+                        ear = self.ear(ready);
+                    }
+                    let level = line.session().upgrade().and_then(|session| session.level());
+                    if level != told && telling.is_none() {
+                        told = level;
+                        telling = level.map(|level| tell(ready.clone(), level));
+                    }
+                }
+                () = finished(&mut telling) => {
+                    telling = None;
+                    line.woken.notify_one(); // it may be another one by now
+                }
+            }
+        }
+    }
+
+    /// What hears the server speak unasked. Over HTTP that is a stream more, and only for a client that would hear it.
+    fn ear(&self, ready: &Arc<Ready>) -> Option<Ear> {
+        let process = matches!(self.upstream.server().reach, Reach::Stdio(_));
+        let listens = || {
+            let session = self.line.session().upgrade();
+            session.is_some_and(|session| session.attached() || session.abilities() != Abilities::default())
+        };
+        let interval = self.upstream.shared.limits.reconnect_interval;
+        (process || listens()).then(|| Ear::new(ready.clone(), process, interval))
+    }
+
+    /// Waits until the link has not been used for a while, and takes it out of the table.
+    async fn idle(&self) {
+        while let Err(later) = self.upstream.own.take_idle(&self.line, IDLE) {
+            sleep_until(later).await;
+        }
+    }
+
+    /// The link is gone. It is dialled again when a call wants it.
+    fn lost(&mut self, ready: Arc<Ready>, failure: &Failure) {
+        let server = self.upstream.server();
+        tracing::debug!(server = %server.name, "a session's own connection is lost: {failure}");
+        ready.over.cancel();
+        let limit = self.upstream.shared.limits.drain_timeout;
+        self.upstream.shared.tasks.spawn(async move {
+            ready.calls.close();
+            drop(timeout(limit, ready.calls.wait()).await);
+            ready.link.close().await;
+        });
+        if *failure == Failure::SessionGone && self.renewals.take().is_ok() {
+            self.pace.open();
+        }
+        let (why, next) = (Unavailable::of(failure), self.pace.next());
+        self.line.stage.send_if_modified(|stage| {
+            // A call may want the next one already.
+            let stands = matches!(stage, Stage::Ready(_));
+            if stands {
+                *stage = Stage::Lost { why, next };
+            }
+            stands
+        });
+    }
+
+    /// Lets calls in flight finish, and late ones of an older snapshot come in, then closes the link.
+    async fn drain(&self, ready: &Arc<Ready>, mut ear: Option<Ear>) {
+        let upstream = &self.upstream;
+        let drained = pin!(async {
+            if upstream.closing.is_cancelled() {
+                return;
+            }
+            if upstream.stop.is_cancelled() && !self.line.lease.is_cancelled() {
+                sleep(LATE_CALLS).await;
+            }
+            upstream.own.take(&self.line);
+            ready.calls.close();
+            drop(timeout(upstream.shared.limits.drain_timeout, ready.calls.wait()).await);
+        });
+        let hearing = pin!(async {
+            while let Ok(heard) = hear(&mut ear).await {
+                if let Heard::Message(message) = heard {
+                    upstream.heard(ready, message).await;
+                }
+            }
+            std::future::pending::<()>().await;
+        });
+        tokio::select! {
+            () = drained => {}
+            () = hearing => {}
+        }
+        ready.over.cancel();
+        ready.link.close().await;
+    }
+}
+
+/// Tells the server the level of log messages that the session wants, if it logs at all.
+fn tell(ready: Arc<Ready>, level: Level) -> Running<()> {
+    Box::pin(async move {
+        if ready.hello.offers.logging {
+            levels::set(&ready, level).await;
+        }
+    })
+}
+
+async fn hear(ear: &mut Option<Ear>) -> Result<Heard, Failure> {
+    match ear {
+        Some(ear) => ear.hear().await,
+        None => std::future::pending().await,
+    }
+}
