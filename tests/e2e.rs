@@ -15,6 +15,7 @@ mod e2e {
     mod churn;
     mod dead;
     mod exit;
+    mod features;
     mod hostile;
     mod killed;
     mod legs;

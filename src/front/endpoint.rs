@@ -155,7 +155,7 @@ impl Endpoint {
     /// What no request asks for, from where `follower` stands. Where the client has `lost` its place it is told to look anew.
     fn listen(&self, view: View, follower: Follower, lost: bool) -> Response<Body> {
         let (closing, stream) = (self.closing.clone(), self.metrics.stream());
-        let source = Source::new(view, follower, lost, &self.fleet, closing, stream);
+        let source = Source::new(view, follower, lost, &self.relay, &self.fleet, closing, stream);
         events(Body::Listening(Box::new(Listening::new(source))))
     }
 

@@ -13,8 +13,8 @@ use super::reply::KEEP_ALIVE;
 use super::tail::Tail;
 use crate::catalog::View;
 use crate::fleet::{Fleet, Notice};
-use crate::mcp::method;
 use crate::metrics::StreamGuard;
+use crate::relay::Relay;
 use crate::session::Follower;
 use crate::wire;
 
@@ -27,6 +27,7 @@ pub struct Listening {
 pub(super) struct Source {
     view: View,
     tail: Tail,
+    relay: Arc<Relay>,
     fleet: Arc<Fleet>,
     notices: broadcast::Receiver<Notice>,
     closing: CancellationToken,
@@ -55,6 +56,7 @@ impl Source {
         view: View,
         follower: Follower,
         lost: bool,
+        relay: &Arc<Relay>,
         fleet: &Arc<Fleet>,
         closing: CancellationToken,
         stream: StreamGuard,
@@ -62,9 +64,10 @@ impl Source {
         // In this order: what changes in between is told twice rather than never.
         let notices = fleet.notices();
         let tail = Tail::new(follower);
-        let source = Self { view, tail, fleet: fleet.clone(), notices, closing, _stream: stream };
+        let (relay, fleet) = (relay.clone(), fleet.clone());
+        let source = Self { view, tail, relay, fleet, notices, closing, _stream: stream };
         if source.hear() || lost {
-            source.tell_changed();
+            source.tell(source.relay.missed());
         }
         source
     }
@@ -78,19 +81,17 @@ impl Source {
                 () = self.closing.cancelled() => return None,
                 frame = self.tail.next() => {
                     if self.tail.has_lost() {
-                        self.tell_changed();
+                        self.tell(self.relay.missed());
                     }
                     return Some((frame?, self));
                 }
                 notice = self.notices.recv() => match notice {
                     Ok(notice) => {
                         self.hear();
-                        if self.concerns(&notice) {
-                            self.tell_changed();
-                        }
+                        self.tell(self.relay.told(&self.view, self.tail.follower.session(), &notice));
                     }
                     // Whoever fell behind is told once that something changed.
-                    Err(RecvError::Lagged(_)) => self.tell_changed(),
+                    Err(RecvError::Lagged(_)) => self.tell(self.relay.missed()),
                     Err(RecvError::Closed) => return None,
                 },
                 () = sleep(KEEP_ALIVE) => return Some((wire::comment(), self)),
@@ -104,16 +105,10 @@ impl Source {
         self.tail.follower.session().hear(now).is_some_and(|before| before != now)
     }
 
-    fn tell_changed(&self) {
-        // Where it is lost, the gap is told, and this after it.
-        self.tail.follower.session().push(wire::notification(method::TOOLS_CHANGED, "{}"));
-    }
-
-    fn concerns(&self, notice: &Notice) -> bool {
-        let Notice::Changed { servers, .. } = notice else { return false };
-        match &self.view {
-            View::All | View::Named(_) => true,
-            View::One(server) => servers.contains(server),
+    /// Where a message is lost, the gap is told, and these after it.
+    fn tell(&self, messages: Vec<Bytes>) {
+        for message in messages {
+            self.tail.follower.session().push(message);
         }
     }
 }

@@ -7,12 +7,13 @@ use super::refusal::{self, Refusal, stub};
 use super::request::{Request, Subject};
 use crate::config::Server;
 use crate::metrics::Outcome;
+use crate::names::ServerName;
 use crate::upstream::Upstream;
-use crate::wire::{self, Code, Kind, Message, members};
+use crate::wire::{self, Code, Kind, Message, Span, members};
 
 impl Request {
     /// The server's answer under the client's own id.
-    pub(super) fn restore(&self, answer: &Message) -> (Option<Bytes>, Outcome) {
+    pub(super) fn restore(&self, server: &ServerName, answer: &Message) -> (Option<Bytes>, Outcome) {
         let outcome = if answer.kind() == Kind::Error {
             Outcome::RpcError
         } else if self.subject == Subject::Tool && answer.body().is_some_and(says_error) {
@@ -24,13 +25,22 @@ impl Request {
             return (Some(wire::response(&self.id, NOTHING_TO_COMPLETE)), Outcome::Ok);
         }
         let text = match answer.id_span() {
-            Some(id_at) => answer.splice(&mut [(id_at, &self.id)]),
+            Some(id_at) => self.written(answer, id_at, &self.renamed(server, answer)),
             None => match answer.body_bytes() {
                 Some(error) => wire::failure(&self.id, &error),
                 None => wire::error(Some(&self.id), Code::Internal, "the server's answer cannot be read"),
             },
         };
         (Some(text), outcome)
+    }
+
+    fn written(&self, answer: &Message, id_at: Span, renamed: &[(Span, String)]) -> Bytes {
+        if renamed.is_empty() {
+            return answer.splice(&mut [(id_at, &self.id)]);
+        }
+        let renamed = renamed.iter().map(|(at, with)| (at.clone(), with.as_bytes()));
+        let mut edits: Vec<_> = renamed.chain([(id_at, &*self.id)]).collect();
+        answer.splice(&mut edits)
     }
 
     /// Whether the server does not complete anything, which a client cannot see where several are joined.

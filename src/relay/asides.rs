@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::legs::Legs;
+use super::notes::elicitation;
 use super::request::Request;
 use crate::mcp::{Features, Level, method};
 use crate::session::Session;
@@ -30,7 +31,13 @@ impl Request {
             }
             method::CANCELLED => self.withdrawn(legs, &message).await,
             method::MESSAGE if !wants(self.errand.guard.session(), &message) => {}
-            method::MESSAGE | method::ELICITATION_COMPLETE => asides.push(message.text().clone()).await,
+            method::ELICITATION_COMPLETE => {
+                if let Some(key) = elicitation(&upstream.server().name, &message) {
+                    self.errand.guard.session().give_back(&key);
+                }
+                asides.push(message.text().clone()).await;
+            }
+            method::MESSAGE => asides.push(message.text().clone()).await,
             _ if self.in_own_view() => asides.push(message.text().clone()).await,
             other => {
                 let server = &upstream.server().name;
@@ -49,7 +56,7 @@ impl Request {
 }
 
 /// Whether a client that never said so wants log messages from here on: a server's debugging is nobody's default.
-const USUAL: Level = Level::Info;
+pub(super) const USUAL: Level = Level::Info;
 
 /// Whether a log message is loud enough for a client.
 pub(super) fn wants(session: &Session, message: &Message) -> bool {

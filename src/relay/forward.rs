@@ -31,7 +31,7 @@ impl Request {
         let running = upstream.series().begin(self.label());
         let started = Instant::now();
         let (answer, outcome) = match self.forward(upstream, &server, &|id| self.write(own, id)).await {
-            Ok(answer) => self.restore(&answer),
+            Ok(answer) => self.restore(&server.name, &answer),
             Err(broken) => self.excuse(upstream, &server, broken),
         };
         self.log(&server, outcome, started);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Refusal, Relay};
 use crate::catalog::View;
+use crate::config::Instructions;
 use crate::fleet::Snapshot;
 use crate::mcp::{Asked, Hello, Offers, Revision, initialize_result};
 use crate::names::Style;
@@ -30,10 +31,8 @@ impl Relay {
         let servers = servers(&snapshot, view);
         let capabilities = capabilities(view, &servers, revision);
         let instructions = match view {
-            View::One(_) => {
-                servers.iter().find_map(|(_, hello)| text(hello.as_deref()?)).unwrap_or_default().into()
-            }
-            View::All | View::Named(_) => joined(&snapshot, &servers),
+            View::One(_) => servers.iter().find_map(text).unwrap_or_default(),
+            View::All | View::Named(_) => joined(view, &snapshot, &servers),
         };
         let result = initialize_result(revision, &capabilities, &instructions);
         let agreed = Agreed {
@@ -59,21 +58,15 @@ fn capabilities(view: &View, servers: &[Known], revision: Revision) -> String {
     let offers = servers
         .iter()
         .fold(none, |all, (_, hello)| all.and(&hello.as_deref().map_or_else(Offers::unknown, offers)));
-    let mut written = offers.write(revision >= Revision::V2025_11_25);
+    let written = offers.write(revision >= Revision::V2025_11_25);
     // What only its client and the server itself understand is between the two.
-    if let (View::One(_), [(_, Some(hello))]) = (view, servers) {
-        let raw = &*hello.capabilities;
-        for (key, span) in ["experimental", "extensions"]
-            .iter()
-            .zip(members(raw, ["experimental", "extensions"]).into_iter().flatten())
-        {
-            if let Some(value) = span.and_then(|span| raw.get(span)) {
-                written.truncate(written.len() - 1);
-                written += &format!(r#","{key}":{value}}}"#);
-            }
-        }
-    }
-    written
+    let (View::One(_), [(_, Some(hello))]) = (view, servers) else { return written };
+    let raw = &*hello.capabilities;
+    let keys = ["experimental", "extensions"];
+    let found = members(raw, keys).unwrap_or_default();
+    let more = keys.iter().zip(found).filter_map(|(key, span)| Some((key, raw.get(span?)?)));
+    let more: Vec<_> = more.map(|(key, value)| format!(r#","{key}":{value}"#)).collect();
+    format!("{}{}}}", written.strip_suffix('}').unwrap_or_default(), more.concat())
 }
 
 /// What a server has. In 2024-11-05 there was no way to tell that it completes.
@@ -82,28 +75,38 @@ fn offers(hello: &Hello) -> Offers {
     Offers { completions: hello.offers.completions || old, ..hello.offers.clone() }
 }
 
-fn text(hello: &Hello) -> Option<&str> {
-    hello.instructions.as_deref()
+/// What models are told of a server: the operator's words, or its own.
+fn text((upstream, hello): &Known) -> Option<String> {
+    match &upstream.server().instructions {
+        Instructions::Own => hello.as_ref()?.instructions.as_deref().map(str::to_owned),
+        Instructions::Text(text) => Some(text.clone()),
+        Instructions::None => None,
+    }
 }
 
 /// How names are made, then each server's own instructions.
-fn joined(snapshot: &Snapshot, servers: &[Known]) -> String {
-    let naming = &snapshot.config.naming;
+fn joined(view: &View, snapshot: &Snapshot, servers: &[Known]) -> String {
+    let naming = match view {
+        View::Named(name) => {
+            snapshot.config.views.get(name).map(|rules| rules.naming(&snapshot.config.naming))
+        }
+        View::All | View::One(_) => None,
+    };
+    let naming = naming.as_ref().unwrap_or(&snapshot.config.naming);
     let name = match naming.style {
         Style::Suffix => format!("each is named <name>{}<server>", naming.delimiter),
         Style::Prefix => format!("each is named <server>{}<name>", naming.delimiter),
         Style::Plain => "each has its server's own name".into(),
     };
     let mut all = format!("Tools and prompts of several servers are joined here; {name}.");
-    for (upstream, hello) in servers {
-        let Some(text) = hello.as_deref().and_then(text) else { continue };
-        let server = upstream.server();
-        let part = format!(
-            "\n\n## {}\n\n{}",
-            server.title.as_deref().unwrap_or(server.name.as_str()),
-            cut(text, OF_ONE)
-        );
-        if all.chars().count() + part.chars().count() > OF_ALL {
+    let mut left = OF_ALL;
+    for known in servers {
+        let Some(text) = text(known) else { continue };
+        let server = known.0.server();
+        let title = server.title.as_deref().unwrap_or(server.name.as_str());
+        let part = format!("\n\n## {title}\n\n{}", cut(&text, OF_ONE));
+        left = left.saturating_sub(part.chars().count());
+        if left == 0 {
             break;
         }
         all += &part;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::notes::elicitation;
 use super::refusal::Refusal;
 use super::request::Request;
 use crate::mcp::method;
@@ -118,6 +119,9 @@ impl Request {
         }
         match self.open(asked) {
             Ok((way, open, text)) => {
+                if let Some(key) = elicitation(&upstream.server().name, asked) {
+                    self.errand.guard.session().hold(&key, ());
+                }
                 legs.0.push(open);
                 self.put(&way, text).await;
             }

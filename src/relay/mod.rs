@@ -1,6 +1,6 @@
 //! One message of a client in, where it goes, the answer out.
 //!
-//! No HTTP; no state but which unknown tools were asked for lately.
+//! No HTTP; no state but which unknown tools were asked for lately, and which URIs servers named.
 
 mod answer;
 mod asides;
@@ -10,10 +10,14 @@ mod initialize;
 mod legs;
 mod level;
 mod misses;
+mod notes;
 mod own;
 mod refusal;
 mod request;
+mod resources;
+mod route;
 mod tool;
+mod uris;
 
 use std::sync::Arc;
 
@@ -31,6 +35,7 @@ use crate::session::Session;
 use crate::wire::{self, Kind, Message};
 use misses::Misses;
 use request::Errand;
+use uris::Sightings;
 
 /// Takes clients' messages to where they belong.
 #[derive(Debug)]
@@ -39,6 +44,7 @@ pub struct Relay {
     /// Deadlines of calls.
     clock: Arc<Clock>,
     misses: Misses,
+    sightings: Sightings,
     /// Calls whose clients have hung up; a hang-up is not a cancellation.
     orphans: TaskTracker,
 }
@@ -68,7 +74,13 @@ pub enum Handled {
 impl Relay {
     /// A relay to the servers of `fleet`.
     pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>) -> Arc<Self> {
-        Arc::new(Self { fleet, clock, misses: Misses::default(), orphans: TaskTracker::new() })
+        Arc::new(Self {
+            fleet,
+            clock,
+            misses: Misses::default(),
+            sightings: Sightings::default(),
+            orphans: TaskTracker::new(),
+        })
     }
 
     /// Whether there is such a view.
@@ -102,9 +114,14 @@ impl Relay {
         match message.method() {
             method::PING => Handled::Now(wire::response(&id, b"{}")),
             method::TOOLS_CALL => self.later(caller, message, tool::call),
-            method::SET_LEVEL => {
-                Handled::Now(level::set(caller, &message).unwrap_or_else(|refusal| refusal.answer(Some(&id))))
-            }
+            method::PROMPTS_GET => self.later(caller, message, route::prompt),
+            method::COMPLETE => self.later(caller, message, route::complete),
+            method::RESOURCES_READ => self.later(caller, message, resources::read),
+            method::RESOURCES_SUBSCRIBE => self.later(caller, message, resources::subscribe),
+            method::RESOURCES_UNSUBSCRIBE => self.later(caller, message, resources::unsubscribe),
+            method::SET_LEVEL => Handled::Now(
+                level::set(self, caller, &message).unwrap_or_else(|refusal| refusal.answer(Some(&id))),
+            ),
             other => match Feature::listed_by(other) {
                 Some(feature) => self.list(caller, &message, id, feature),
                 None if matches!(caller.view, View::One(_)) => self.later(caller, message, own::pass),

@@ -27,6 +27,8 @@ pub enum Refusal {
     UnknownPrompt(Box<str>),
     /// A resource that no server has.
     UnknownResource(Box<str>),
+    /// The session is told of as many resources as it may be.
+    TooManySubscriptions,
     /// The session has no room for the call, or has it already.
     Begin(BeginError),
     /// Whoever should answer cannot now.
@@ -78,6 +80,9 @@ impl Refusal {
                 Code::ResourceNotFound,
                 format!("unknown resource {}; list the resources again", quoted(uri)),
             ),
+            Self::TooManySubscriptions => {
+                (Code::Internal, "this session has too many subscriptions; unsubscribe from some".into())
+            }
             Self::Begin(BeginError::Duplicate) => {
                 (Code::InvalidRequest, "a request with this id is in flight already; use another id".into())
             }
@@ -110,6 +115,7 @@ impl Refusal {
             | Self::BadLevel(_)
             | Self::UnknownTool(_)
             | Self::UnknownPrompt(_)
+            | Self::TooManySubscriptions
             | Self::Begin(_)
             | Self::Unable { .. }
             | Self::Unheard

@@ -156,6 +156,11 @@ impl Session {
         self.open().leases.iter().any(|(held, _)| **held == *key)
     }
 
+    /// Whether something is held under a key that `fits`.
+    pub fn holds_any(&self, fits: impl Fn(&str) -> bool) -> bool {
+        self.open().leases.iter().any(|(held, _)| fits(held))
+    }
+
     /// Drops what is held under `key`. `false` where nothing is.
     pub fn give_back(&self, key: &str) -> bool {
         let mut open = self.open();
