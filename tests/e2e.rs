@@ -9,15 +9,20 @@ mod support;
 
 #[cfg(test)]
 mod e2e {
+    mod batches;
     mod bytes;
     mod cancellation;
     mod churn;
     mod dead;
     mod exit;
+    mod features;
     mod hostile;
     mod killed;
+    mod legs;
+    mod older;
     mod outage;
     mod protocol;
     mod reload;
+    mod resume;
     mod upstream;
 }

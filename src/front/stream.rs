@@ -1,6 +1,7 @@
 //! The stream that a client keeps open for what it did not ask for.
 
 use std::fmt;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -9,11 +10,12 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, ReusableBoxFuture};
 
 use super::reply::KEEP_ALIVE;
+use super::tail::Tail;
 use crate::catalog::View;
-use crate::fleet::Notice;
-use crate::mcp::method;
+use crate::fleet::{Fleet, Notice};
 use crate::metrics::StreamGuard;
-use crate::session::Outgoing;
+use crate::relay::Relay;
+use crate::session::Follower;
 use crate::wire;
 
 /// A client's open stream, as a body.
@@ -21,13 +23,15 @@ pub struct Listening {
     next: ReusableBoxFuture<'static, Option<(Bytes, Source)>>,
 }
 
-/// All that can put something on the stream.
+/// All that can put something on the stream. It goes through the session, so that it has its id and its place.
 pub(super) struct Source {
-    pub(super) view: View,
-    pub(super) outgoing: Outgoing,
-    pub(super) notices: broadcast::Receiver<Notice>,
-    pub(super) closing: CancellationToken,
-    pub(super) _stream: StreamGuard,
+    view: View,
+    tail: Tail,
+    relay: Arc<Relay>,
+    fleet: Arc<Fleet>,
+    notices: broadcast::Receiver<Notice>,
+    closing: CancellationToken,
+    _stream: StreamGuard,
 }
 
 impl Listening {
@@ -46,31 +50,65 @@ impl Listening {
 }
 
 impl Source {
+    /// What goes to `follower`. Changes that the client has missed since it last listened come first; they count as missed
+    /// where it has `lost` its place.
+    pub(super) fn new(
+        view: View,
+        follower: Follower,
+        lost: bool,
+        relay: &Arc<Relay>,
+        fleet: &Arc<Fleet>,
+        closing: CancellationToken,
+        stream: StreamGuard,
+    ) -> Self {
+        // In this order: what changes in between is told twice rather than never.
+        let notices = fleet.notices();
+        let tail = Tail::new(follower);
+        let (relay, fleet) = (relay.clone(), fleet.clone());
+        let source = Self { view, tail, relay, fleet, notices, closing, _stream: stream };
+        if source.hear() || lost {
+            source.tell(source.relay.missed());
+        }
+        source
+    }
+
     /// The next frame; `None` at the end of the session, of the process, or where another stream took over.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
-            let frame = tokio::select! {
+            // In this order: where another stream took over, the notice is that one's.
+            tokio::select! {
+                biased;
                 () = self.closing.cancelled() => return None,
-                message = self.outgoing.next() => wire::frame(&message?),
-                notice = self.notices.recv() => match notice {
-                    Ok(notice) if !self.concerns(&notice) => continue,
-                    // Whoever fell behind is told once that something changed.
-                    Ok(_) | Err(RecvError::Lagged(_)) => {
-                        wire::frame(&wire::notification(method::TOOLS_CHANGED, "{}"))
+                frame = self.tail.next() => {
+                    if self.tail.has_lost() {
+                        self.tell(self.relay.missed());
                     }
+                    return Some((frame?, self));
+                }
+                notice = self.notices.recv() => match notice {
+                    Ok(notice) => {
+                        self.hear();
+                        self.tell(self.relay.told(&self.view, self.tail.follower.session(), &notice));
+                    }
+                    // Whoever fell behind is told once that something changed.
+                    Err(RecvError::Lagged(_)) => self.tell(self.relay.missed()),
                     Err(RecvError::Closed) => return None,
                 },
-                () = sleep(KEEP_ALIVE) => wire::comment(),
-            };
-            return Some((frame, self));
+                () = sleep(KEEP_ALIVE) => return Some((wire::comment(), self)),
+            }
         }
     }
 
-    fn concerns(&self, notice: &Notice) -> bool {
-        let Notice::Changed { servers, .. } = notice else { return false };
-        match &self.view {
-            View::All | View::Named(_) => true,
-            View::One(server) => servers.contains(server),
+    /// Notes what the client has been told by now; whether it had been told less before.
+    fn hear(&self) -> bool {
+        let now = self.fleet.snapshot().notices;
+        self.tail.follower.session().hear(now).is_some_and(|before| before != now)
+    }
+
+    /// Where a message is lost, the gap is told, and these after it.
+    fn tell(&self, messages: Vec<Bytes>) {
+        for message in messages {
+            self.tail.follower.session().push(message);
         }
     }
 }

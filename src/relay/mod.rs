@@ -1,12 +1,23 @@
 //! One message of a client in, where it goes, the answer out.
 //!
-//! No HTTP; no state but which unknown tools were asked for lately.
+//! No HTTP; no state but which unknown tools were asked for lately, and which URIs servers named.
 
+mod answer;
+mod asides;
 mod call;
 mod forward;
+mod initialize;
+mod legs;
+mod level;
 mod misses;
+mod notes;
+mod own;
 mod refusal;
+mod request;
+mod resources;
+mod route;
 mod tool;
+mod uris;
 
 use std::sync::Arc;
 
@@ -19,10 +30,12 @@ pub use refusal::Refusal;
 use crate::catalog::{BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
-use crate::mcp::{Asked, Feature, Revision, initialize_result, method};
-use crate::session::{Agreed, Session};
+use crate::mcp::{Feature, method};
+use crate::session::Session;
 use crate::wire::{self, Kind, Message};
 use misses::Misses;
+use request::Errand;
+use uris::Sightings;
 
 /// Takes clients' messages to where they belong.
 #[derive(Debug)]
@@ -31,6 +44,7 @@ pub struct Relay {
     /// Deadlines of calls.
     clock: Arc<Clock>,
     misses: Misses,
+    sightings: Sightings,
     /// Calls whose clients have hung up; a hang-up is not a cancellation.
     orphans: TaskTracker,
 }
@@ -42,6 +56,8 @@ pub struct Caller {
     pub session: Arc<Session>,
     /// The path.
     pub view: View,
+    /// The client takes a stream of events as the answer.
+    pub events: bool,
 }
 
 /// What becomes of a message.
@@ -58,7 +74,13 @@ pub enum Handled {
 impl Relay {
     /// A relay to the servers of `fleet`.
     pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>) -> Arc<Self> {
-        Arc::new(Self { fleet, clock, misses: Misses::default(), orphans: TaskTracker::new() })
+        Arc::new(Self {
+            fleet,
+            clock,
+            misses: Misses::default(),
+            sightings: Sightings::default(),
+            orphans: TaskTracker::new(),
+        })
     }
 
     /// Whether there is such a view.
@@ -70,44 +92,20 @@ impl Relay {
         }
     }
 
-    /// The answer to `initialize`, and what it agrees on. No server is asked.
-    ///
-    /// # Errors
-    /// The refusal, where the message's `params` are of no use.
-    pub fn initialize(&self, view: &View, message: &Message) -> Result<(Bytes, Agreed), Refusal> {
-        let asked = Asked::parse(message.params().unwrap_or("{}")).map_err(Refusal::BadParams)?;
-        let revision = Revision::negotiate(&asked.protocol_version);
-        let result =
-            initialize_result(revision, r#"{"tools":{"listChanged":true}}"#, &self.instructions(view));
-        let agreed = Agreed {
-            revision: revision.as_str().into(),
-            capabilities: asked.capabilities.map_or("{}", |raw| raw.get()).into(),
-            client: asked.client_info.unwrap_or_default().name,
-        };
-        Ok((wire::response(&message.id().unwrap_or_default(), result.as_bytes()), agreed))
-    }
-
-    /// What a client should know about the names it sees.
-    fn instructions(&self, view: &View) -> String {
-        match view {
-            View::One(_) => String::new(),
-            View::All | View::Named(_) => {
-                let delimiter = &self.fleet.snapshot().config.naming.delimiter;
-                format!("Tools of several servers are joined here; each is named <tool>{delimiter}<server>.")
-            }
-        }
-    }
-
     /// Takes any other message.
     pub fn handle(self: &Arc<Self>, caller: &Caller, message: Message) -> Handled {
         match message.kind() {
             Kind::Request => self.request(caller, message),
             Kind::Notification => {
-                notification(&caller.session, &message);
+                notification(&caller.session, message);
                 Handled::Accepted
             }
-            // We ask clients nothing yet, so no answer of theirs is awaited.
-            Kind::Result | Kind::Error => Handled::Accepted,
+            Kind::Result | Kind::Error => {
+                if !caller.session.answered(message) {
+                    tracing::debug!("an answer to what nobody asks any more");
+                }
+                Handled::Accepted
+            }
         }
     }
 
@@ -115,16 +113,40 @@ impl Relay {
         let id = message.id().unwrap_or_default();
         match message.method() {
             method::PING => Handled::Now(wire::response(&id, b"{}")),
-            method::TOOLS_CALL => match caller.session.begin(&id) {
-                Ok(guard) => Handled::Later(Call::start(&self.orphans, |asides| {
-                    tool::call(self.clone(), caller.view.clone(), message, guard, asides)
-                })),
-                Err(error) => Handled::Now(Refusal::Begin(error).answer(Some(&id))),
-            },
+            method::TOOLS_CALL => self.later(caller, message, tool::call),
+            method::PROMPTS_GET => self.later(caller, message, route::prompt),
+            method::COMPLETE => self.later(caller, message, route::complete),
+            method::RESOURCES_READ => self.later(caller, message, resources::read),
+            method::RESOURCES_SUBSCRIBE => self.later(caller, message, resources::subscribe),
+            method::RESOURCES_UNSUBSCRIBE => self.later(caller, message, resources::unsubscribe),
+            method::SET_LEVEL => Handled::Now(
+                level::set(self, caller, &message).unwrap_or_else(|refusal| refusal.answer(Some(&id))),
+            ),
             other => match Feature::listed_by(other) {
                 Some(feature) => self.list(caller, &message, id, feature),
+                None if matches!(caller.view, View::One(_)) => self.later(caller, message, own::pass),
                 None => Handled::Now(Refusal::UnknownMethod(other.into()).answer(Some(&id))),
             },
+        }
+    }
+
+    /// A request that `run` answers.
+    fn later<F>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        message: Message,
+        run: impl FnOnce(Errand, Message) -> F,
+    ) -> Handled
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+    {
+        let id = message.id().unwrap_or_default();
+        match caller.session.begin(&id) {
+            Ok(guard) => Handled::Later(Call::start(&self.orphans, |asides| {
+                let (view, events) = (caller.view.clone(), caller.events);
+                run(Errand { relay: self.clone(), view, events, guard, asides }, message)
+            })),
+            Err(error) => Handled::Now(Refusal::Begin(error).answer(Some(&id))),
         }
     }
 
@@ -176,13 +198,18 @@ fn asleep(snapshot: &Snapshot, view: &View) -> Option<Arc<crate::upstream::Upstr
     matches!(upstream.state(), crate::upstream::State::Idle).then(|| upstream.clone())
 }
 
-fn notification(session: &Arc<Session>, message: &Message) {
+fn notification(session: &Arc<Session>, message: Message) {
     match message.method() {
         method::INITIALIZED => session.set_initialized(),
         method::CANCELLED => {
             if let Ok([Some(id)]) = message.params_members(["requestId"]) {
                 // One that has ended, or never was, is none of our business.
                 session.cancel(message.slice(id).unwrap_or_default().as_bytes());
+            }
+        }
+        method::PROGRESS => {
+            if !session.progressed(message) {
+                tracing::debug!("progress of what nobody asks any more");
             }
         }
         other => tracing::debug!(method = other, "a notification that concerns no server"),

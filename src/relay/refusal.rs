@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::mcp::{Level, Unable, method};
 use crate::names::ServerName;
-use crate::session::BeginError;
+use crate::session::{BeginError, TooManyLegs};
 use crate::upstream::Unavailable;
 use crate::wire::{self, Code, quoted};
 
@@ -18,21 +19,69 @@ pub enum Refusal {
     BadParams(String),
     /// A cursor that is not ours.
     BadCursor,
+    /// A level of log messages that there is not.
+    BadLevel(Box<str>),
     /// A tool that no server has.
     UnknownTool(Box<str>),
+    /// A prompt that no server has.
+    UnknownPrompt(Box<str>),
+    /// A resource that no server has.
+    UnknownResource(Box<str>),
+    /// The session is told of as many resources as it may be.
+    TooManySubscriptions,
     /// The session has no room for the call, or has it already.
     Begin(BeginError),
+    /// Whoever should answer cannot now.
+    Away {
+        /// Whose it is.
+        server: ServerName,
+        /// For people: what, why, and what to do.
+        text: String,
+        /// When it makes sense to try again.
+        retry_after: Option<Duration>,
+    },
+    /// To a server: its client cannot do what it asks for.
+    Unable {
+        /// What the client lacks.
+        unable: Unable,
+        /// What was asked.
+        method: Box<str>,
+        /// It asks its user in other ways.
+        other_mode: bool,
+    },
+    /// To a server: its client reads nothing that comes before the answer.
+    Unheard,
+    /// To a server: its client is asked too much already.
+    TooManyLegs(TooManyLegs),
 }
 
 impl Refusal {
     /// The JSON-RPC error.
     pub fn answer(&self, id: Option<&[u8]>) -> Bytes {
-        let (code, text) = match self {
+        let (code, text) = self.told();
+        wire::error_with(id, code, &text, &self.data())
+    }
+
+    fn told(&self) -> (Code, String) {
+        let again = |what: &str, name: &str, list: &str| {
+            (Code::InvalidParams, format!("unknown {what} {}; list the {list} again", quoted(name)))
+        };
+        match self {
             Self::UnknownMethod(name) => (Code::MethodNotFound, format!("unknown method {}", quoted(name))),
             Self::BadParams(why) => (Code::InvalidParams, why.clone()),
             Self::BadCursor => (Code::InvalidParams, "unknown cursor; list again without one".into()),
-            Self::UnknownTool(name) => {
-                (Code::InvalidParams, format!("unknown tool {}; list the tools again", quoted(name)))
+            Self::BadLevel(name) => {
+                let known = Level::ALL.map(Level::as_str).join(", ");
+                (Code::InvalidParams, format!("unknown level {}; use one of {known}", quoted(name)))
+            }
+            Self::UnknownTool(name) => again("tool", name, "tools"),
+            Self::UnknownPrompt(name) => again("prompt", name, "prompts"),
+            Self::UnknownResource(uri) => (
+                Code::ResourceNotFound,
+                format!("unknown resource {}; list the resources again", quoted(uri)),
+            ),
+            Self::TooManySubscriptions => {
+                (Code::Internal, "this session has too many subscriptions; unsubscribe from some".into())
             }
             Self::Begin(BeginError::Duplicate) => {
                 (Code::InvalidRequest, "a request with this id is in flight already; use another id".into())
@@ -41,26 +90,60 @@ impl Refusal {
                 Code::Internal,
                 "too many requests are in flight in this session; wait until one has ended".into(),
             ),
-        };
-        wire::error(id, code, &text)
+            Self::Away { text, .. } => (Code::Internal, text.clone()),
+            // A mode that was not declared is a bad param (specification, `client/elicitation`).
+            Self::Unable { unable, method, other_mode }
+                if **method == *method::ELICITATION && *other_mode =>
+            {
+                (Code::InvalidParams, unable.to_string())
+            }
+            Self::Unable { unable, .. } => (Code::MethodNotFound, unable.to_string()),
+            Self::Unheard => {
+                (Code::Internal, "this client takes no events, so it cannot be asked anything".into())
+            }
+            Self::TooManyLegs(why) => (Code::Internal, why.to_string()),
+        }
+    }
+
+    fn data(&self) -> String {
+        match self {
+            Self::UnknownResource(uri) => format!(r#"{{"uri":{}}}"#, quoted(uri)),
+            Self::Away { server, retry_after, .. } => format!("{{{}}}", origin(server, *retry_after)),
+            Self::UnknownMethod(_)
+            | Self::BadParams(_)
+            | Self::BadCursor
+            | Self::BadLevel(_)
+            | Self::UnknownTool(_)
+            | Self::UnknownPrompt(_)
+            | Self::TooManySubscriptions
+            | Self::Begin(_)
+            | Self::Unable { .. }
+            | Self::Unheard
+            | Self::TooManyLegs(_) => String::new(),
+        }
     }
 }
 
 /// The answer for a tool that cannot be called now: a result that says so, so that a model can go on without it.
 pub(super) fn stub(id: &[u8], server: &ServerName, text: &str, retry_after: Option<Duration>) -> Bytes {
-    let retry = retry_after
-        .map(|after| format!(r#","trunkline/retryAfterMs":{}"#, after.as_millis()))
-        .unwrap_or_default();
     let result = format!(
-        r#"{{"content":[{{"type":"text","text":{}}}],"isError":true,"_meta":{{"trunkline/server":{}{retry}}}}}"#,
+        r#"{{"content":[{{"type":"text","text":{}}}],"isError":true,"_meta":{{{}}}}}"#,
         quoted(text),
-        quoted(server.as_str())
+        origin(server, retry_after)
     );
     wire::response(id, result.as_bytes())
 }
 
-/// Why `tool` of `server` is unavailable and when to try again.
-pub(super) fn unavailable(tool: &str, server: &ServerName, why: &Unavailable) -> String {
+/// Whose it is and when to try again, for machines.
+fn origin(server: &ServerName, retry_after: Option<Duration>) -> String {
+    let retry = retry_after
+        .map(|after| format!(r#","trunkline/retryAfterMs":{}"#, after.as_millis()))
+        .unwrap_or_default();
+    format!(r#""trunkline/server":{}{retry}"#, quoted(server.as_str()))
+}
+
+/// Why what `noun` and `name` say is unavailable, and when to try again.
+pub(super) fn unavailable(noun: &str, name: &str, server: &ServerName, why: &Unavailable) -> String {
     let what = &why.what;
     let next = if why.unauthorized {
         "Its credentials in trunkline's configuration need to be set or renewed.".into()
@@ -69,5 +152,5 @@ pub(super) fn unavailable(tool: &str, server: &ServerName, why: &Unavailable) ->
     } else {
         format!("Try again in {} s.", why.retry_after.as_secs_f64().ceil())
     };
-    format!("Tool {tool} is unavailable: server {server} {what}. {next}")
+    format!("{noun} {name} is unavailable: server {server} {what}. {next}")
 }

@@ -4,48 +4,38 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Relay;
-use super::call::Asides;
-use super::forward::ToolCall;
 use super::refusal::{Refusal, stub, unavailable};
+use super::request::{Errand, Request, Subject};
 use crate::catalog::{Route, View};
 use crate::fleet::Snapshot;
-use crate::session::CallGuard;
 use crate::upstream::Upstream;
 use crate::wire::Message;
 
 /// Answers a `tools/call`; `None` where the client cancelled it.
-pub(super) async fn call(
-    relay: Arc<Relay>,
-    view: View,
-    message: Message,
-    guard: CallGuard,
-    asides: Arc<Asides>,
-) -> Option<Bytes> {
+pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
     let id = message.id().unwrap_or_default();
-    let call = match ToolCall::read(message, guard, asides, relay.clock.clone()) {
+    let call = match Request::read(errand, message, Subject::Tool, "name") {
         Ok(call) => call,
         Err(refusal) => return Some(refusal.answer(Some(&id))),
     };
-    let snapshot = relay.fleet.snapshot();
-    let found = match snapshot.catalog.tool(&view, &call.name) {
+    let snapshot = call.errand.relay.fleet.snapshot();
+    let found = match snapshot.catalog.tool(&call.errand.view, &call.name) {
         Some(route) => Ok((snapshot.upstreams.get(&route.server).cloned(), route)),
-        None => Box::pin(look_again(&relay, snapshot, &view, &call)).await,
+        None => Box::pin(look_again(&call, snapshot)).await,
     };
     match found {
-        Ok((Some(upstream), route)) => call.run(&upstream, &route).await,
-        Ok((None, _)) => Some(Refusal::UnknownTool(call.name).answer(Some(&id))),
+        Ok((Some(upstream), route)) => call.run(&upstream, &route.name).await,
+        Ok((None, _)) => call.refuse(&Refusal::UnknownTool(call.name.clone())),
         Err(answer) => Some(answer),
     }
 }
 
 /// A name that nobody has: its tail may say whose it could be, and that server may have it by now.
 async fn look_again(
-    relay: &Relay,
+    call: &Request,
     snapshot: Arc<Snapshot>,
-    view: &View,
-    call: &ToolCall,
 ) -> Result<(Option<Arc<Upstream>>, Route), Bytes> {
+    let (relay, view) = (&call.errand.relay, &call.errand.view);
     let unknown = || Refusal::UnknownTool(call.name.clone()).answer(Some(&call.id));
     let server = snapshot.catalog.server_of_unknown(view, &call.name).ok_or_else(unknown)?;
     let upstream = snapshot.upstreams.get(&server).cloned().ok_or_else(unknown)?;
@@ -63,7 +53,7 @@ async fn look_again(
     match upstream.unavailable() {
         Some(why) => {
             upstream.series().stub();
-            let text = unavailable(&call.name, &server, &why);
+            let text = unavailable("Tool", &call.name, &server, &why);
             Err(stub(&call.id, &server, &text, Some(why.retry_after)))
         }
         // In its own view a server without filters answers for itself: it may know more names than it lists.

@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
 use super::Session;
-use crate::wire::Message;
+use crate::wire::{Kind, Message};
 
 /// Most requests to one client that wait for an answer.
 const MOST: usize = 64;
+/// What a client may say of one of them before it is read: a little progress, and the answer.
+const ROOM: usize = 8;
 
 /// As many of a client's answers are awaited as may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +27,7 @@ pub(super) struct Legs(Mutex<Option<Box<Open>>>);
 #[derive(Debug, Default)]
 struct Open {
     last: u64,
-    waiting: HashMap<u64, oneshot::Sender<Message>>,
+    waiting: HashMap<u64, mpsc::Sender<Message>>,
     closed: bool,
 }
 
@@ -53,7 +56,7 @@ impl Legs {
 pub struct Leg {
     session: Arc<Session>,
     number: u64,
-    answer: oneshot::Receiver<Message>,
+    said: mpsc::Receiver<Message>,
 }
 
 impl Session {
@@ -68,21 +71,34 @@ impl Session {
             return Err(TooManyLegs);
         }
         open.last += 1;
-        let (number, (tell, answer)) = (open.last, oneshot::channel());
+        let (number, (tell, said)) = (open.last, mpsc::channel(ROOM));
         open.waiting.insert(number, tell);
         drop(legs);
-        Ok(Leg { session: Arc::clone(self), number, answer })
+        Ok(Leg { session: Arc::clone(self), number, said })
     }
 
     /// Takes the client's answer to one of our requests. `false` where none of that id is open.
     pub fn answered(&self, answer: Message) -> bool {
-        let number = answer.id().and_then(|id| {
-            let text = std::str::from_utf8(&id).ok()?;
-            text.strip_prefix("\"gw-")?.strip_suffix('"')?.parse().ok()
-        });
-        let waiting = number.and_then(|number: u64| self.legs().open().as_mut()?.waiting.remove(&number));
-        waiting.is_some_and(|waiting| waiting.send(answer).is_ok())
+        let number = answer.id().and_then(|id| number(std::str::from_utf8(&id).ok()?));
+        let waiting = number.and_then(|number| self.legs().open().as_mut()?.waiting.remove(&number));
+        // There is room: progress leaves one place free.
+        waiting.is_some_and(|waiting| waiting.try_send(answer).is_ok())
     }
+
+    /// Takes the client's progress on one of our requests, whose id is its token. `false` where none of that id is open,
+    /// or nobody has read the progress before it.
+    pub fn progressed(&self, progress: Message) -> bool {
+        let token = progress.params_members(["progressToken"]).ok().and_then(|[token]| token);
+        let number = token.and_then(|token| number(progress.slice(token)?));
+        let legs = self.legs().open();
+        let waiting = number.and_then(|number| legs.as_ref()?.waiting.get(&number));
+        waiting.is_some_and(|waiting| waiting.capacity() > 1 && waiting.try_send(progress).is_ok())
+    }
+}
+
+/// The number in an id of ours.
+fn number(id: &str) -> Option<u64> {
+    id.strip_prefix("\"gw-")?.strip_suffix('"')?.parse().ok()
 }
 
 impl Leg {
@@ -97,9 +113,19 @@ impl Leg {
         request.splice(&mut [(at, self.id().as_bytes())])
     }
 
+    /// What the client says: progress, then its answer; `None` where its session has ended.
+    pub fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+        self.said.poll_recv(cx)
+    }
+
     /// The client's answer, a result or an error; `None` where its session has ended. Cancel-safe.
     pub async fn answer(&mut self) -> Option<Message> {
-        (&mut self.answer).await.ok()
+        loop {
+            let said = self.said.recv().await?;
+            if said.kind() != Kind::Notification {
+                return Some(said);
+            }
+        }
     }
 }
 

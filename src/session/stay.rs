@@ -5,14 +5,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
-use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::legs::Legs;
-use super::outbox::{Outbox, Outgoing};
+use super::ring::Budget;
+use super::streams::Streams;
 use super::ticket::{Agreed, Ticket};
 use crate::mcp::{Abilities, Level};
 
@@ -34,14 +32,16 @@ pub struct Session {
     abilities: Abilities,
     /// The level of log messages that the client wants, as its number; 0 where it never said.
     level: AtomicU8,
-    /// Wakes the stream: a message, a successor or the end is there.
-    wake: Notify,
+    /// The state of the world that the client was told of last, as its streams count it.
+    heard: AtomicU64,
+    /// What the streams of all sessions may keep.
+    budget: Arc<Budget>,
 }
 
 #[derive(Default)]
 struct Open {
     calls: Vec<(Box<[u8]>, CancellationToken)>,
-    outbox: Outbox,
+    streams: Streams,
     leases: Vec<(Box<str>, Lease)>,
     closed: bool,
 }
@@ -50,7 +50,7 @@ impl fmt::Debug for Open {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Open")
             .field("calls", &self.calls.len())
-            .field("outbox", &self.outbox)
+            .field("streams", &self.streams)
             .finish_non_exhaustive()
     }
 }
@@ -73,7 +73,14 @@ pub enum BeginError {
 }
 
 impl Session {
-    pub(super) fn new(id: String, view: &str, ticket: Ticket, origin: Instant, max_calls: usize) -> Self {
+    pub(super) fn new(
+        id: String,
+        view: &str,
+        ticket: Ticket,
+        origin: Instant,
+        max_calls: usize,
+        budget: Arc<Budget>,
+    ) -> Self {
         Self {
             id: id.into(),
             view: view.into(),
@@ -87,7 +94,8 @@ impl Session {
             abilities: Abilities::parse(&ticket.agreed.capabilities),
             level: AtomicU8::new(0),
             ticket,
-            wake: Notify::new(),
+            heard: AtomicU64::new(NOTHING),
+            budget,
         }
     }
 
@@ -148,6 +156,11 @@ impl Session {
         self.open().leases.iter().any(|(held, _)| **held == *key)
     }
 
+    /// Whether something is held under a key that `fits`.
+    pub fn holds_any(&self, fits: impl Fn(&str) -> bool) -> bool {
+        self.open().leases.iter().any(|(held, _)| fits(held))
+    }
+
     /// Drops what is held under `key`. `false` where nothing is.
     pub fn give_back(&self, key: &str) -> bool {
         let mut open = self.open();
@@ -194,37 +207,23 @@ impl Session {
         true
     }
 
-    /// Opens the stream for what no request asked for. One before it ends, and this one goes on where that one stopped.
-    pub fn attach(self: &Arc<Self>) -> Outgoing {
-        let stream = self.with_outbox(Outbox::attach);
-        self.wake.notify_waiters();
-        Outgoing::new(Arc::clone(self), stream)
+    /// Notes the state of the world that the client is told of, as a count, and gives the one before, if it was told any.
+    pub fn hear(&self, count: u64) -> Option<u64> {
+        Some(self.heard.swap(count, Ordering::Relaxed)).filter(|before| *before != NOTHING)
     }
 
-    /// Whether a stream is open.
-    pub fn attached(&self) -> bool {
-        self.with_outbox(|outbox| outbox.attached())
-    }
-
-    /// Puts a message out for the stream, which need not be open yet. `false` where something was lost for it: the
-    /// oldest messages when there are too many, or this one when the session is over.
-    pub fn push(&self, message: Bytes) -> bool {
-        let whole = self.with_outbox(|outbox| outbox.push(message));
-        self.wake.notify_waiters();
-        whole
-    }
-
-    /// Ends the stream, and all that the session holds.
+    /// Ends the stream of what no request asked for, and all that the session holds.
     pub(super) fn close(&self) {
-        let leases = {
+        let (own, leases) = {
             let mut open = self.open();
-            open.outbox.close();
             open.closed = true;
-            std::mem::take(&mut open.leases)
+            (open.streams.close(), std::mem::take(&mut open.leases))
         };
+        if let Some(own) = own {
+            own.end(None);
+        }
         drop(leases);
         self.legs.close();
-        self.wake.notify_waiters();
     }
 
     /// The client has shown itself, or something of it has ended, just now.
@@ -235,16 +234,12 @@ impl Session {
     /// When it was last in use, in microseconds from the origin; `None` while it is.
     pub(super) fn idle_since(&self) -> Option<u64> {
         let open = self.open();
-        let busy = !open.calls.is_empty() || open.outbox.attached();
+        let busy = !open.calls.is_empty() || open.streams.attached();
         (!busy).then(|| self.touched.load(Ordering::Relaxed))
     }
 
-    pub(super) fn woken(&self) -> Notified<'_> {
-        self.wake.notified()
-    }
-
-    pub(super) fn with_outbox<T>(&self, work: impl FnOnce(&mut Outbox) -> T) -> T {
-        work(&mut self.open().outbox)
+    pub(super) fn with_streams<T>(&self, work: impl FnOnce(&mut Streams, Instant, &Arc<Budget>) -> T) -> T {
+        work(&mut self.open().streams, self.origin, &self.budget)
     }
 
     pub(super) fn legs(&self) -> &Legs {
@@ -255,6 +250,9 @@ impl Session {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Its client was never told of anything.
+const NOTHING: u64 = u64::MAX;
 
 /// Microseconds since `origin`.
 pub(super) fn micros(origin: Instant) -> u64 {

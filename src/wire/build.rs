@@ -33,14 +33,35 @@ pub fn response(id: &[u8], result: &[u8]) -> Bytes {
 
 /// A refusal; `id` is raw JSON, left out where the request's could not be read (schema from 2025-11-25 on).
 pub fn error(id: Option<&[u8]>, code: Code, message: &str) -> Bytes {
+    error_with(id, code, message, "")
+}
+
+/// As [`error`], with `data`, raw JSON; none where it is empty.
+pub fn error_with(id: Option<&[u8]>, code: Code, message: &str, data: &str) -> Bytes {
     let number = code.number();
     let id = id.map(|id| format!(r#""id":{},"#, String::from_utf8_lossy(id))).unwrap_or_default();
-    format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":{number},"message":{}}}}}"#, quoted(message)).into()
+    let data = if data.is_empty() { String::new() } else { format!(r#","data":{data}"#) };
+    format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":{number},"message":{}{data}}}}}"#, quoted(message))
+        .into()
 }
 
 /// An answer with a server's own error; `id` and `error` are raw JSON.
 pub fn failure(id: &[u8], error: &[u8]) -> Bytes {
     [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error, b"}"].concat().into()
+}
+
+/// Several raw JSON texts as an array.
+pub fn array(texts: &[Bytes]) -> Bytes {
+    let mut out = BytesMut::with_capacity(texts.iter().map(|text| text.len() + 1).sum::<usize>() + 2);
+    for (n, text) in texts.iter().enumerate() {
+        out.put_u8(if n == 0 { b'[' } else { b',' });
+        out.put_slice(text);
+    }
+    if texts.is_empty() {
+        out.put_u8(b'[');
+    }
+    out.put_u8(b']');
+    out.freeze()
 }
 
 /// `text`, valid JSON, on one line. Line breaks can only stand between its tokens, so nothing of it changes.
@@ -61,6 +82,8 @@ mod tests {
             crate::wire::Message::parse(error(Some(br#""a""#), Code::Parse, "a \"b\"\n"), 9).unwrap();
         assert_eq!(message.id().unwrap(), r#""a""#);
         assert_eq!(message.body().unwrap(), r#"{"code":-32700,"message":"a \"b\"\n"}"#);
+        assert_eq!(array(&[]), "[]");
+        assert_eq!(array(&["1".into(), "{}".into()]), "[1,{}]");
         assert_eq!(flat("{\n\"a\":1\r\n}".into()), r#"{ "a":1  }"#);
     }
 }

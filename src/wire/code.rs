@@ -13,6 +13,8 @@ pub enum Code {
     InvalidParams,
     /// We or the server failed.
     Internal,
+    /// A resource that nobody has (revisions up to 2025-11-25).
+    ResourceNotFound,
 }
 
 impl Code {
@@ -24,6 +26,7 @@ impl Code {
             Self::MethodNotFound => -32601,
             Self::InvalidParams => -32602,
             Self::Internal => -32603,
+            Self::ResourceNotFound => -32002,
         }
     }
 }

@@ -101,6 +101,16 @@ impl Message {
         self.slice(self.body.clone()?)
     }
 
+    /// Where the `params` stand.
+    pub fn params_span(&self) -> Option<Span> {
+        self.params.clone()
+    }
+
+    /// Where the `result`, or `error`, of a response stands.
+    pub fn body_span(&self) -> Option<Span> {
+        self.body.clone()
+    }
+
     /// As [`body`](Self::body), sharing the text.
     pub fn body_bytes(&self) -> Option<Bytes> {
         self.body.clone().map(|span| self.text.slice(span))

@@ -15,6 +15,16 @@ pub(crate) struct Script {
     pub(crate) tools: Vec<String>,
     /// The result of `tools/list` for a cursor, in place of `tools`.
     pub(crate) list: Option<Arc<dyn Fn(Option<String>) -> String + Send + Sync>>,
+    /// Its prompts, resources and resource templates, raw.
+    pub(crate) prompts: Vec<String>,
+    pub(crate) resources: Vec<String>,
+    pub(crate) templates: Vec<String>,
+    /// What it has, raw; `tools` where nothing is said.
+    pub(crate) capabilities: Option<String>,
+    /// What it wants models to know.
+    pub(crate) instructions: Option<String>,
+    /// The answer to any request that is neither a list nor `initialize`, `ping` or `tools/call`.
+    pub(crate) other: Arc<dyn Fn(&Seen) -> Reply + Send + Sync>,
     /// The answer to `tools/call`.
     pub(crate) call: Arc<dyn Fn(&Seen) -> Reply + Send + Sync>,
     /// Over HTTP: gives out session ids and wants them back.
@@ -43,8 +53,10 @@ pub(crate) enum Reply {
 /// One step of a longer answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Sends a text; `$ID` stands for the request's id.
+    /// Sends a text; `$ID` stands for the request's id, `$SAID` for the last answer of the client.
     Send(String),
+    /// Sends a request, in the same way, and waits for the answer to this id, raw.
+    Ask(String, String),
     /// Waits until the test lets it go on.
     Wait(CancellationToken),
     /// Waits for so long.
@@ -58,6 +70,12 @@ impl Default for Script {
     fn default() -> Self {
         Self {
             tools: vec![tool("who")],
+            prompts: Vec::new(),
+            resources: Vec::new(),
+            templates: Vec::new(),
+            capabilities: None,
+            instructions: None,
+            other: Arc::new(|seen| panic!("unexpected {}", seen.method)),
             list: None,
             call: Arc::new(|_| Reply::Result(text("here"))),
             sessions: false,
@@ -71,6 +89,16 @@ impl Script {
     /// A script with this answer to `tools/call`.
     pub(crate) fn answering(call: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
         Self { call: Arc::new(call), ..Self::default() }
+    }
+
+    pub(super) fn hello(&self) -> String {
+        let told = format!(r#"{{"tools":{{"listChanged":{}}}}}"#, self.tells);
+        let capabilities = self.capabilities.as_ref().unwrap_or(&told);
+        let instructions =
+            self.instructions.as_ref().map(|text| format!(r#","instructions":"{text}""#)).unwrap_or_default();
+        format!(
+            r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"serverInfo":{{"name":"fake","version":"1"}}{instructions}}}"#
+        )
     }
 
     pub(super) fn listing(&self, cursor: Option<String>) -> String {

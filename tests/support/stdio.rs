@@ -40,20 +40,31 @@ pub(super) async fn serve(shared: Arc<Shared>, connection: TcpStream) {
         if seen.id.is_some() && !seen.method.is_empty() {
             let script = shared.script();
             let reply = script.refusal.clone().unwrap_or_else(|| seen.reply(&script));
-            answers.spawn(write(to.clone(), seen, reply, cut.clone()));
+            answers.spawn(write(shared.clone(), to.clone(), seen, reply, cut.clone()));
         }
     }
 }
 
-async fn write(to: Arc<Mutex<OwnedWriteHalf>>, seen: Seen, reply: Reply, cut: CancellationToken) {
+async fn write(
+    shared: Arc<Shared>,
+    to: Arc<Mutex<OwnedWriteHalf>>,
+    seen: Seen,
+    reply: Reply,
+    cut: CancellationToken,
+) {
     match reply {
         Reply::Result(result) => put(&to, &seen.answer(&result)).await,
         Reply::Text(text) => put(&to, &seen.fill(&text)).await,
         Reply::Status(..) | Reply::Stall => {}
         Reply::Steps(steps) => {
+            let mut said = String::new();
             for step in steps {
                 match step {
-                    Step::Send(text) => put(&to, &seen.fill(&text)).await,
+                    Step::Send(text) => put(&to, &seen.fill(&text.replace("$SAID", &said))).await,
+                    Step::Ask(text, id) => {
+                        put(&to, &seen.fill(&text)).await;
+                        said = shared.answered(&seen.fill(&id)).await;
+                    }
                     Step::Wait(gate) => gate.cancelled().await,
                     Step::Rest(time) => tokio::time::sleep(time).await,
                     Step::Cut => cut.cancel(),

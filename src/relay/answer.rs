@@ -1,0 +1,107 @@
+//! What a client is answered: the server's own words under the client's id, or ours in their place.
+
+use bytes::Bytes;
+
+use super::forward::Broken;
+use super::refusal::{self, Refusal, stub};
+use super::request::{Request, Subject};
+use crate::config::Server;
+use crate::metrics::Outcome;
+use crate::names::ServerName;
+use crate::upstream::Upstream;
+use crate::wire::{self, Code, Kind, Message, Span, members};
+
+impl Request {
+    /// The server's answer under the client's own id.
+    pub(super) fn restore(&self, server: &ServerName, answer: &Message) -> (Option<Bytes>, Outcome) {
+        let outcome = if answer.kind() == Kind::Error {
+            Outcome::RpcError
+        } else if self.subject == Subject::Tool && answer.body().is_some_and(says_error) {
+            Outcome::ToolError
+        } else {
+            Outcome::Ok
+        };
+        if outcome == Outcome::RpcError && self.cannot_complete(answer) {
+            return (Some(wire::response(&self.id, NOTHING_TO_COMPLETE)), Outcome::Ok);
+        }
+        let text = match answer.id_span() {
+            Some(id_at) => self.written(answer, id_at, &self.renamed(server, answer)),
+            None => match answer.body_bytes() {
+                Some(error) => wire::failure(&self.id, &error),
+                None => wire::error(Some(&self.id), Code::Internal, "the server's answer cannot be read"),
+            },
+        };
+        (Some(text), outcome)
+    }
+
+    fn written(&self, answer: &Message, id_at: Span, renamed: &[(Span, String)]) -> Bytes {
+        if renamed.is_empty() {
+            return answer.splice(&mut [(id_at, &self.id)]);
+        }
+        let renamed = renamed.iter().map(|(at, with)| (at.clone(), with.as_bytes()));
+        let mut edits: Vec<_> = renamed.chain([(id_at, &*self.id)]).collect();
+        answer.splice(&mut edits)
+    }
+
+    /// Whether the server does not complete anything, which a client cannot see where several are joined.
+    fn cannot_complete(&self, answer: &Message) -> bool {
+        let completes = matches!(self.subject, Subject::OfPrompt | Subject::OfTemplate);
+        completes && !self.in_own_view() && answer.body().is_some_and(|body| says_code(body, "-32601"))
+    }
+
+    /// The answer in place of the server's.
+    pub(super) fn excuse(
+        &self,
+        upstream: &Upstream,
+        server: &Server,
+        broken: Broken,
+    ) -> (Option<Bytes>, Outcome) {
+        let (name, noun) = (&server.name, self.subject.noun());
+        let (text, retry_after, outcome) = match broken {
+            Broken::Cancelled => return (None, Outcome::Cancelled),
+            Broken::Unavailable(why) => {
+                let text = refusal::unavailable(noun, &self.name, name, &why);
+                (text, Some(why.retry_after), Outcome::Stub)
+            }
+            Broken::Failed(failure) => {
+                let why = upstream.unavailable_after(&failure);
+                let note = if self.subject == Subject::Tool && failure.maybe_processed() {
+                    " The call may or may not have taken effect."
+                } else {
+                    ""
+                };
+                let text = refusal::unavailable(noun, &self.name, name, &why) + note;
+                (text, Some(why.retry_after), Outcome::Failed)
+            }
+            Broken::Silent(after) => {
+                let text = format!(
+                    "{noun} {} gave no answer: server {name} was silent for {after:?}; the call was cancelled. \
+                     Try again, or raise `timeout` of this server.",
+                    self.name
+                );
+                (text, None, Outcome::Timeout)
+            }
+        };
+        let answer = if self.subject == Subject::Tool {
+            stub(&self.id, name, &text, retry_after)
+        } else {
+            Refusal::Away { server: name.clone(), text, retry_after }.answer(Some(&self.id))
+        };
+        (Some(answer), outcome)
+    }
+}
+
+/// The result of a completion that finds nothing.
+const NOTHING_TO_COMPLETE: &[u8] = br#"{"completion":{"values":[]}}"#;
+
+/// Whether a result has `isError: true`. Most have not, and large ones are not parsed for it.
+fn says_error(result: &str) -> bool {
+    let Some(_) = memchr::memmem::find(result.as_bytes(), b"\"isError\"") else { return false };
+    let found = members(result, ["isError"]).ok().and_then(|[flag]| flag).and_then(|span| result.get(span));
+    found == Some("true")
+}
+
+fn says_code(error: &str, code: &str) -> bool {
+    let found = members(error, ["code"]).ok().and_then(|[found]| found).and_then(|span| error.get(span));
+    found == Some(code)
+}

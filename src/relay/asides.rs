@@ -1,0 +1,67 @@
+//! What a server tells in the middle of a request.
+
+use bytes::Bytes;
+
+use super::legs::Legs;
+use super::notes::elicitation;
+use super::request::Request;
+use crate::mcp::{Features, Level, method};
+use crate::session::Session;
+use crate::upstream::{Exchange, Upstream};
+use crate::wire::Message;
+
+impl Request {
+    /// Takes a notification that came with the request's reply to whom it concerns.
+    pub(super) async fn aside(
+        &self,
+        upstream: &Upstream,
+        exchange: &Exchange,
+        legs: &mut Legs,
+        message: Message,
+    ) {
+        let asides = &self.errand.asides;
+        match message.method() {
+            method::TOOLS_CHANGED | method::PROMPTS_CHANGED | method::RESOURCES_CHANGED => {
+                upstream.changed(Features::changed_by(message.method()));
+            }
+            method::PROGRESS => {
+                if let Some(progress) = self.progress(exchange, &message) {
+                    asides.push(progress).await;
+                }
+            }
+            method::CANCELLED => self.withdrawn(legs, &message).await,
+            method::MESSAGE if !wants(self.errand.guard.session(), &message) => {}
+            method::ELICITATION_COMPLETE => {
+                if let Some(key) = elicitation(&upstream.server().name, &message) {
+                    self.errand.guard.session().give_back(&key);
+                }
+                asides.push(message.text().clone()).await;
+            }
+            method::MESSAGE => asides.push(message.text().clone()).await,
+            _ if self.in_own_view() => asides.push(message.text().clone()).await,
+            other => {
+                let server = &upstream.server().name;
+                tracing::debug!(%server, method = other, "a notification that concerns no client");
+            }
+        }
+    }
+
+    /// Progress under the client's own token, if it is of this call and the client wants it.
+    fn progress(&self, exchange: &Exchange, message: &Message) -> Option<Bytes> {
+        let token = self.message.text().slice(self.token_at.clone()?);
+        let [Some(token_at)] = message.params_members(["progressToken"]).ok()? else { return None };
+        let ours = message.slice(token_at.clone())? == exchange.id().to_string();
+        ours.then(|| message.splice(&mut [(token_at, &token)]))
+    }
+}
+
+/// Whether a client that never said so wants log messages from here on: a server's debugging is nobody's default.
+pub(super) const USUAL: Level = Level::Info;
+
+/// Whether a log message is loud enough for a client.
+pub(super) fn wants(session: &Session, message: &Message) -> bool {
+    let level = message.params_members(["level"]).ok().and_then(|[level]| message.string(level?));
+    // A level that nobody knows is the client's to judge.
+    let level = level.as_deref().and_then(Level::of);
+    level.is_none_or(|level| level >= session.level().unwrap_or(USUAL))
+}

@@ -1,0 +1,204 @@
+//! What a server asks the client in the middle of a request.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::notes::elicitation;
+use super::refusal::Refusal;
+use super::request::Request;
+use crate::mcp::method;
+use crate::session::Leg;
+use crate::upstream::{Exchange, Upstream};
+use crate::wire::{self, Code, Kind, Message, Span, notification};
+
+/// How long a client, or its user, may take to answer.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The server's requests that wait for the client's answers. Most calls have none, and then it costs nothing.
+#[derive(Default)]
+pub(super) struct Legs(Vec<Open>);
+
+/// One of them.
+pub(super) struct Open {
+    leg: Leg,
+    /// The server's own id.
+    theirs: Bytes,
+    /// The server's own token of progress, where it wants any.
+    token: Option<Bytes>,
+    until: Instant,
+}
+
+/// The way to the client.
+enum Way {
+    /// The stream that answers the request.
+    Call,
+    /// The session's own stream.
+    Session,
+}
+
+impl Legs {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How long the first of them may still take; `None` where there is none.
+    pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
+        self.0.iter().map(|open| open.until.saturating_duration_since(now)).min()
+    }
+
+    /// What the client says to one of them next, for the server. Cancel-safe.
+    pub(super) async fn said(&mut self) -> Bytes {
+        poll_fn(|cx| self.poll_said(cx)).await
+    }
+
+    fn poll_said(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
+        for at in 0..self.0.len() {
+            let Some(open) = self.0.get_mut(at) else { break };
+            let Poll::Ready(said) = open.leg.poll_said(cx) else { continue };
+            match said {
+                Some(progress) if progress.kind() == Kind::Notification => {
+                    if let Some(text) = open.progress(&progress) {
+                        return Poll::Ready(text);
+                    }
+                    cx.waker().wake_by_ref(); // there may be more
+                }
+                Some(answer) => return Poll::Ready(self.0.swap_remove(at).answer(&answer)),
+                None => return Poll::Ready(self.0.swap_remove(at).failed("the client has left")),
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Those whose time is over.
+    fn take_late(&mut self, now: Instant) -> Vec<Open> {
+        self.0.extract_if(.., |open| open.until <= now).collect()
+    }
+
+    /// The one that the server knows as `theirs`.
+    pub(super) fn take(&mut self, theirs: &str) -> Option<Open> {
+        let at = self.0.iter().position(|open| open.theirs == theirs)?;
+        Some(self.0.swap_remove(at))
+    }
+
+    pub(super) fn take_all(&mut self) -> Vec<Open> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Open {
+    fn answer(&self, answer: &Message) -> Bytes {
+        answer.splice(&mut [(answer.id_span().unwrap_or_default(), &self.theirs)])
+    }
+
+    fn failed(&self, why: &str) -> Bytes {
+        wire::error(Some(&self.theirs), Code::Internal, why)
+    }
+
+    /// The client's progress under the server's own token.
+    fn progress(&self, progress: &Message) -> Option<Bytes> {
+        let [Some(token_at)] = progress.params_members(["progressToken"]).ok()? else { return None };
+        Some(progress.splice(&mut [(token_at, self.token.as_ref()?)]))
+    }
+}
+
+impl Request {
+    /// A server's request in the middle of this one: brought to the client, or answered at once where it cannot be.
+    pub(super) async fn leg(
+        &self,
+        upstream: &Upstream,
+        exchange: &Exchange,
+        legs: &mut Legs,
+        asked: &Message,
+    ) {
+        if asked.method() == method::PING {
+            return exchange.refuse(asked).await;
+        }
+        match self.open(asked) {
+            Ok((way, open, text)) => {
+                if let Some(key) = elicitation(&upstream.server().name, asked) {
+                    self.errand.guard.session().hold(&key, ());
+                }
+                legs.0.push(open);
+                self.put(&way, text).await;
+            }
+            Err(refusal) => {
+                tracing::debug!(server = %upstream.server().name, method = asked.method(), "not asked of the client: {refusal:?}");
+                exchange.respond(refusal.answer(asked.id().as_deref())).await;
+            }
+        }
+    }
+
+    fn open(&self, asked: &Message) -> Result<(Way, Open, Bytes), Refusal> {
+        let session = self.errand.guard.session();
+        session.abilities().allow(asked).map_err(|unable| Refusal::Unable {
+            unable,
+            method: asked.method().into(),
+            other_mode: session.abilities().form || session.abilities().url,
+        })?;
+        let way = self.way().ok_or(Refusal::Unheard)?;
+        let leg = session.ask().map_err(Refusal::TooManyLegs)?;
+        let id = leg.id();
+        let token_at = token(asked);
+        let token = token_at.clone().map(|at| asked.text().slice(at));
+        let mut edits = vec![(asked.id_span().unwrap_or_default(), id.as_bytes())];
+        edits.extend(token_at.map(|at| (at, id.as_bytes())));
+        let text = asked.splice(&mut edits);
+        let theirs = asked.id().unwrap_or_default();
+        Ok((way, Open { leg, theirs, token, until: Instant::now() + PATIENCE }, text))
+    }
+
+    /// How the client can be reached; `None` where nobody would see what is asked.
+    fn way(&self) -> Option<Way> {
+        if self.errand.events && self.errand.asides.heard() {
+            return Some(Way::Call);
+        }
+        self.errand.guard.session().attached().then_some(Way::Session)
+    }
+
+    async fn put(&self, way: &Way, text: Bytes) {
+        match way {
+            Way::Call => self.errand.asides.push(text).await,
+            Way::Session => drop(self.errand.guard.session().push(text)),
+        }
+    }
+
+    /// Tells server and client that those whose time is over are.
+    pub(super) async fn give_up_late(&self, exchange: &Exchange, legs: &mut Legs) {
+        let late = legs.take_late(Instant::now());
+        for open in &late {
+            exchange.respond(open.failed(&format!("the client did not answer within {PATIENCE:?}"))).await;
+        }
+        self.withdraw(late, "no answer in time").await;
+    }
+
+    /// Tells the client that its answers are no longer wanted.
+    pub(super) async fn withdraw(&self, legs: Vec<Open>, reason: &str) {
+        for open in legs {
+            let params = format!(r#"{{"requestId":{},"reason":"{reason}"}}"#, open.leg.id());
+            if let Some(way) = self.way() {
+                self.put(&way, notification(method::CANCELLED, &params)).await;
+            }
+        }
+    }
+
+    /// The server no longer wants the answer to one of its requests.
+    pub(super) async fn withdrawn(&self, legs: &mut Legs, told: &Message) {
+        let Ok([Some(id_at)]) = told.params_members(["requestId"]) else { return };
+        let Some(open) = told.slice(id_at.clone()).and_then(|theirs| legs.take(theirs)) else { return };
+        let text = told.splice(&mut [(id_at, open.leg.id().as_bytes())]);
+        if let Some(way) = self.way() {
+            self.put(&way, text).await;
+        }
+    }
+}
+
+/// Where a server's request has its token of progress.
+fn token(asked: &Message) -> Option<Span> {
+    let [Some(meta)] = asked.params_members(["_meta"]).ok()? else { return None };
+    let [token] = asked.members_at(meta, ["progressToken"]).ok()?;
+    token
+}

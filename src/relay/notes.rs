@@ -1,0 +1,108 @@
+//! What servers tell outside of any call: what of it one client is to hear, and in which words.
+
+use bytes::Bytes;
+
+use super::Relay;
+use super::asides::USUAL;
+use super::resources::subscribed;
+use crate::catalog::View;
+use crate::fleet::{Notice, Snapshot};
+use crate::mcp::{Features, method};
+use crate::names::ServerName;
+use crate::session::Session;
+use crate::wire::{Message, notification, quoted};
+
+impl Relay {
+    /// The messages that `session`'s client in `view` gets because of `notice`.
+    pub fn told(&self, view: &View, session: &Session, notice: &Notice) -> Vec<Bytes> {
+        let snapshot = self.fleet.snapshot();
+        match notice {
+            Notice::Changed { servers, features } => {
+                let concerned = servers.iter().any(|server| {
+                    // One that has just been removed was in the view perhaps.
+                    in_view(&snapshot, view, server) || !snapshot.config.servers.contains_key(server)
+                });
+                if concerned { changed(*features) } else { Vec::new() }
+            }
+            Notice::Updated { server, uri, message } => {
+                let told = in_view(&snapshot, view, server) && subscribed(session, server, uri);
+                Vec::from_iter(told.then(|| updated(&snapshot, view, server, uri, message)))
+            }
+            Notice::Logged { server, level, message } => {
+                let told = in_view(&snapshot, view, server) && *level >= session.level().unwrap_or(USUAL);
+                Vec::from_iter(told.then(|| logged(view, server, message)))
+            }
+            Notice::Told { server, session: whose, message } => {
+                let told =
+                    in_view(&snapshot, view, server) && whose.is_none_or(|whose| whose == session.serial());
+                Vec::from_iter(told.then(|| other(view, session, server, message)).flatten())
+            }
+        }
+    }
+
+    /// The messages that a client gets who has missed some: any list may be another now.
+    pub fn missed(&self) -> Vec<Bytes> {
+        changed(Features::ALL)
+    }
+}
+
+fn in_view(snapshot: &Snapshot, view: &View, server: &ServerName) -> bool {
+    match view {
+        View::All => true,
+        View::One(own) => own == server,
+        View::Named(_) => snapshot.catalog.servers(view).any(|inside| inside == server),
+    }
+}
+
+fn changed(features: Features) -> Vec<Bytes> {
+    features.notifications().map(|name| notification(name, "{}")).collect()
+}
+
+/// Under the URI that the view has for it.
+fn updated(snapshot: &Snapshot, view: &View, server: &ServerName, uri: &str, message: &Message) -> Bytes {
+    let shown = snapshot.catalog.uri(view, server, uri);
+    match message.params_members(["uri"]) {
+        Ok([Some(at)]) if *shown != *uri => message.splice(&mut [(at, quoted(&shown).as_bytes())]),
+        _ => message.text().clone(),
+    }
+}
+
+/// With the server's name before its logger's, where several are joined.
+fn logged(view: &View, server: &ServerName, message: &Message) -> Bytes {
+    if matches!(view, View::One(_)) {
+        return message.text().clone();
+    }
+    match message.params_members(["logger"]) {
+        Ok([Some(at)]) => {
+            let logger = message.string(at.clone()).unwrap_or_default();
+            message.splice(&mut [(at, quoted(&format!("{server}/{logger}")).as_bytes())])
+        }
+        // There are params: the level is in them.
+        Ok([None]) => match message.params_span() {
+            Some(params) => {
+                let logger = format!(r#""logger":{},"#, quoted(server.as_str()));
+                let inside = params.start + 1;
+                message.splice(&mut [(inside..inside, logger.as_bytes())])
+            }
+            None => message.text().clone(),
+        },
+        Err(_) => message.text().clone(),
+    }
+}
+
+/// Any other notification.
+fn other(view: &View, session: &Session, server: &ServerName, message: &Message) -> Option<Bytes> {
+    match message.method() {
+        method::ELICITATION_COMPLETE => {
+            let key = elicitation(server, message)?;
+            session.give_back(&key).then(|| message.text().clone())
+        }
+        _ => matches!(view, View::One(_)).then(|| message.text().clone()),
+    }
+}
+
+/// What a session holds while its user was sent elsewhere, by the id in `message`.
+pub(super) fn elicitation(server: &ServerName, message: &Message) -> Option<String> {
+    let [id] = message.params_members(["elicitationId"]).ok()?;
+    Some(format!("elicitation {server} {}", message.string(id?)?))
+}

@@ -1,0 +1,163 @@
+//! A client's request that a server is to answer: what of it has to change on the way.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::call::Asides;
+use super::{Refusal, Relay};
+use crate::catalog::View;
+use crate::metrics::Method;
+use crate::session::CallGuard;
+use crate::wire::{Message, Span};
+
+/// Where a request came from, and where what it causes goes to.
+pub(super) struct Errand {
+    pub(super) relay: Arc<Relay>,
+    pub(super) view: View,
+    /// The client takes a stream of events for it.
+    pub(super) events: bool,
+    pub(super) guard: CallGuard,
+    pub(super) asides: Arc<Asides>,
+}
+
+/// What a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// `tools/call`.
+    Tool,
+    /// `prompts/get`.
+    Prompt,
+    /// `resources/read`, `resources/subscribe`, `resources/unsubscribe`.
+    Resource,
+    /// `completion/complete` of a prompt's argument.
+    OfPrompt,
+    /// `completion/complete` of a template's variable.
+    OfTemplate,
+    /// Whatever a server knows that we do not.
+    Unknown,
+}
+
+/// A request, and the places in it that are the client's own.
+pub(super) struct Request {
+    pub(super) errand: Errand,
+    pub(super) message: Message,
+    pub(super) id: Bytes,
+    pub(super) subject: Subject,
+    /// The name or URI that it is about.
+    pub(super) name: Box<str>,
+    /// Where that stands.
+    pub(super) name_at: Span,
+    pub(super) token_at: Option<Span>,
+}
+
+impl Subject {
+    /// For people, before its name.
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Self::Tool => "Tool",
+            Self::Prompt | Self::OfPrompt => "Prompt",
+            Self::Resource | Self::OfTemplate => "Resource",
+            Self::Unknown => "Request",
+        }
+    }
+}
+
+impl Request {
+    /// Reads a request about the name or URI in the member `key` of its params.
+    pub(super) fn read(
+        errand: Errand,
+        message: Message,
+        subject: Subject,
+        key: &'static str,
+    ) -> Result<Self, Refusal> {
+        let [name, meta] = message.params_members([key, "_meta"]).map_err(|e| bad(&message, &e))?;
+        let name_at = name.ok_or_else(|| bad(&message, &format_args!("`{key}` is missing")))?;
+        Self::about(errand, message, subject, name_at, meta)
+    }
+
+    /// Reads a `completion/complete`.
+    pub(super) fn read_completion(errand: Errand, message: Message) -> Result<Self, Refusal> {
+        let [reference, meta] = message.params_members(["ref", "_meta"]).map_err(|e| bad(&message, &e))?;
+        let reference = reference.ok_or_else(|| bad(&message, &"`ref` is missing"))?;
+        let [kind, name, uri] =
+            message.members_at(reference, ["type", "name", "uri"]).map_err(|e| bad(&message, &e))?;
+        let kind = kind.and_then(|kind| message.string(kind));
+        let (subject, at, key) = match kind.as_deref() {
+            Some("ref/prompt") => (Subject::OfPrompt, name, "name"),
+            Some("ref/resource") => (Subject::OfTemplate, uri, "uri"),
+            Some(_) | None => {
+                return Err(bad(&message, &"`ref.type` is neither ref/prompt nor ref/resource"));
+            }
+        };
+        let at = at.ok_or_else(|| bad(&message, &format_args!("`ref.{key}` is missing")))?;
+        Self::about(errand, message, subject, at, meta)
+    }
+
+    /// Reads a request of a method that only its server knows.
+    pub(super) fn read_unknown(errand: Errand, message: Message) -> Result<Self, Refusal> {
+        let [meta] = message.params_members(["_meta"]).map_err(|e| bad(&message, &e))?;
+        let token_at = token(&message, meta)?;
+        let (id, name) = (message.id().unwrap_or_default(), message.method().into());
+        Ok(Self { errand, message, id, subject: Subject::Unknown, name, name_at: 0..0, token_at })
+    }
+
+    fn about(
+        errand: Errand,
+        message: Message,
+        subject: Subject,
+        name_at: Span,
+        meta: Option<Span>,
+    ) -> Result<Self, Refusal> {
+        let name = message.string(name_at.clone()).ok_or_else(|| bad(&message, &"the name is no string"))?;
+        let name = name.into();
+        let token_at = token(&message, meta)?;
+        let id = message.id().unwrap_or_default();
+        Ok(Self { errand, message, id, subject, name, name_at, token_at })
+    }
+
+    /// The request as its server is to see it: its own name, our id, and our token.
+    pub(super) fn write(&self, own: &[u8], id: u64) -> Bytes {
+        let number = id.to_string();
+        let id_at = self.message.id_span().unwrap_or_default();
+        let mut edits = [(id_at, number.as_bytes()), (self.name_at.clone(), own), (0..0, &b""[..])];
+        if let (Some(token_at), Some(edit)) = (&self.token_at, edits.last_mut()) {
+            *edit = (token_at.clone(), number.as_bytes());
+        }
+        self.message.splice(&mut edits)
+    }
+
+    /// Its label in metrics.
+    pub(super) fn label(&self) -> Method {
+        match self.subject {
+            Subject::Tool => Method::ToolsCall,
+            Subject::Unknown => Method::Other,
+            Subject::Prompt | Subject::Resource | Subject::OfPrompt | Subject::OfTemplate => {
+                Method::of(self.message.method())
+            }
+        }
+    }
+
+    /// Whether it came in by its server's own view, which changes as little as can be.
+    pub(super) fn in_own_view(&self) -> bool {
+        matches!(self.errand.view, View::One(_))
+    }
+
+    /// Refuses it.
+    #[expect(clippy::unnecessary_wraps, reason = "it is what requests end with")]
+    pub(super) fn refuse(&self, refusal: &Refusal) -> Option<Bytes> {
+        Some(refusal.answer(Some(&self.id)))
+    }
+}
+
+fn token(message: &Message, meta: Option<Span>) -> Result<Option<Span>, Refusal> {
+    let Some(meta) = meta.filter(|meta| message.slice(meta.clone()) != Some("null")) else { return Ok(None) };
+    let [token] = message
+        .members_at(meta, ["progressToken"])
+        .map_err(|why| bad(message, &format_args!("`_meta`: {why}")))?;
+    Ok(token)
+}
+
+fn bad(message: &Message, why: &dyn std::fmt::Display) -> Refusal {
+    Refusal::BadParams(format!("{}: {why}", message.method()))
+}
