@@ -53,7 +53,8 @@ impl Upstream {
         match (offer(ready, request), session) {
             (Offered::Taken, _) => {}
             (Offered::ToNobody(request), Some(session)) => {
-                drop(ready.calls.spawn(carry(ready.clone(), session, request)));
+                let server = self.server.load().name.clone();
+                drop(ready.calls.spawn(carry(server, ready.clone(), session, request)));
             }
             (Offered::ToNobody(request) | Offered::InVain(request), _) => ready.refuse_leg(&request).await,
         }
