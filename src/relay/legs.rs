@@ -7,12 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::notes::elicitation;
 use super::refusal::Refusal;
 use super::request::Request;
 use crate::mcp::method;
 use crate::session::Leg;
-use crate::upstream::{Exchange, Upstream};
+use crate::upstream::{Exchange, Upstream, elicitation};
 use crate::wire::{self, Code, Kind, Message, Span, notification};
 
 /// How long a client, or its user, may take to answer.

@@ -10,6 +10,7 @@ use crate::fleet::{Notice, Snapshot};
 use crate::mcp::{Features, method};
 use crate::names::ServerName;
 use crate::session::Session;
+use crate::upstream::elicitation;
 use crate::wire::{Message, notification, quoted};
 
 impl Relay {
@@ -99,10 +100,4 @@ fn other(view: &View, session: &Session, server: &ServerName, message: &Message)
         }
         _ => matches!(view, View::One(_)).then(|| message.text().clone()),
     }
-}
-
-/// What a session holds while its user was sent elsewhere, by the id in `message`.
-pub(super) fn elicitation(server: &ServerName, message: &Message) -> Option<String> {
-    let [id] = message.params_members(["elicitationId"]).ok()?;
-    Some(format!("elicitation {server} {}", message.string(id?)?))
 }

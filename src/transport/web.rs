@@ -127,6 +127,10 @@ impl Web {
         }
     }
 
+    pub(super) fn has_one_stream(&self) -> bool {
+        self.opened().is_some()
+    }
+
     fn opened(&self) -> Option<&Sse> {
         match self.spoken.get()? {
             Spoken::Sse(sse) => Some(sse),

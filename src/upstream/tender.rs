@@ -18,8 +18,6 @@ use crate::config::Reach;
 use crate::mcp::{Abilities, Level, abilities_for};
 use crate::transport::Failure;
 
-/// How long a link may be without calls.
-const IDLE: Duration = Duration::from_secs(15 * 60);
 /// How long the server may take to hear of the session's log level before its first call.
 const GREETING: Duration = Duration::from_secs(2);
 
@@ -177,7 +175,7 @@ impl Tender {
         }
     }
 
-    /// What hears the server speak unasked. Over HTTP that is a stream more, and only for a client that would hear it.
+    /// What hears the server speak unasked. Where that takes a stream more, only for a client that would hear it.
     fn ear(&self, ready: &Arc<Ready>) -> Option<Ear> {
         let process = matches!(self.upstream.server().reach, Reach::Stdio(_));
         let listens = || {
@@ -185,12 +183,13 @@ impl Tender {
             session.is_some_and(|session| session.attached() || session.abilities() != Abilities::default())
         };
         let interval = self.upstream.shared.limits.reconnect_interval;
-        (process || listens()).then(|| Ear::new(ready.clone(), process, interval))
+        (ready.link.has_one_stream() || listens()).then(|| Ear::new(ready.clone(), process, interval))
     }
 
     /// Waits until the link has not been used for a while, and takes it out of the table.
     async fn idle(&self) {
-        while let Err(later) = self.upstream.own.take_idle(&self.line, IDLE) {
+        let limit = self.upstream.shared.limits.connection_idle;
+        while let Err(later) = self.upstream.own.take_idle(&self.line, limit) {
             sleep_until(later).await;
         }
     }
