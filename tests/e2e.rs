@@ -20,4 +20,5 @@ mod e2e {
     mod protocol;
     mod reload;
     mod upstream;
+    mod views;
 }

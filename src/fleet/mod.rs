@@ -158,8 +158,8 @@ impl Fleet {
         }
         let before = self.snapshot();
         let (catalog, upstreams) = work.put_together(&config, &before.catalog);
-        if changed.is_empty() && !catalog.lists_as(&before.catalog) {
-            changed = config.servers.keys().cloned().collect(); // the same under other rules, or in another order
+        if !same_config {
+            changed.extend(catalog.rearranged(&before.catalog));
         }
         self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams }));
         if !changed.is_empty() {
