@@ -25,4 +25,5 @@ mod e2e {
     mod reload;
     mod resume;
     mod upstream;
+    mod views;
 }
