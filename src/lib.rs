@@ -16,7 +16,7 @@
 //! | 3 | [`upstream`] | One server kept connected: its keeper task, [`State`](upstream::State), pace, handshake, listing, calls in flight. |
 //! | 2 | [`catalog`] | An immutable list of everything offered: routes by name or URI, and each view's lists rendered in advance. |
 //! | 2 | [`session`] | One client's stay: what was agreed, its calls in flight, its outbox; the registry and the sealing of ids. |
-//! | 2 | [`transport`] | How to reach one server, over HTTP or as a child process: gives a [`Link`](transport::Link). TLS. |
+//! | 2 | [`transport`] | How to reach one server, over streamable HTTP, over the older HTTP+SSE or as a child process: gives a [`Link`](transport::Link). TLS. |
 //! | 2 | `auth` | To come: who calls, what they may do, and the tokens that we present to servers. |
 //! | 1 | [`clock`] | Coarse deadlines: any number of waiting calls for the price of one timer. |
 //! | 1 | [`config`] | The file's model: text → checked [`Config`](config::Config), every problem at once; the [`Change`](config::Change) between two; the JSON Schema. |
@@ -119,10 +119,14 @@
 //!
 //! - **A call is a future, not a task.** [`relay::Call`] and its reader are polled by the same task in turn, so its asides
 //!   go through a small bounded queue without a waker: whoever fills it is polled again when the reader has emptied it.
-//!   A child process is one stream for all calls, so there the link's reader puts messages into an inbox per call.
+//!   A child process is one stream for all calls, and so is a server of the older HTTP+SSE: there the link's reader puts
+//!   messages into an inbox per call.
 //! - **A runtime per core** ([`front::Workers`]) for clients, and one more for what keeps servers connected. A client's
 //!   connection, its calls and the HTTP connections they use towards servers stay on one thread: a connection that
 //!   another thread drives costs two wake-ups across cores a call, more than the rest of the call at low load.
+//! - **A link's first request finds out which HTTP transport is spoken**, where the file does not say it. The dialer
+//!   remembers, by URL, who spoke only HTTP+SSE: such a server is asked that way first, and the other way in the same
+//!   attempt once it offers no such stream. So neither a reconnect nor a server brought up to date costs an attempt.
 //! - **Our own pool of HTTP/1.1 connections** over hyper's: one server per link needs no keys, a connection goes back
 //!   when its answer has been read, without a task, and each thread has its own. It took a seventh of a call's cost away.
 //! - **Calls have coarse deadlines** on one shared [`clock::Clock`]: two timers of their own cost a call more than reading
