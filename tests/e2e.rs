@@ -18,6 +18,7 @@ mod e2e {
     mod hostile;
     mod killed;
     mod legs;
+    mod older;
     mod outage;
     mod protocol;
     mod reload;

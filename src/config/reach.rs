@@ -44,11 +44,6 @@ pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, entry: &Entry) 
                 }
                 Some(_) => Some(HttpTransport::Streamable),
             };
-            if transport == Some(HttpTransport::Sse) {
-                let message =
-                    "the older HTTP+SSE transport is not spoken yet; this server will be shown as down";
-                reader.warn(fields.get("type").map_or(url.place, |node| node.place), message);
-            }
             let http = http(reader, fields, &url.value, transport.unwrap_or(HttpTransport::Infer));
             http.map(Reach::Http)
         }

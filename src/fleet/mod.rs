@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub catalog: Catalog,
     /// Who answers.
     pub upstreams: HashMap<ServerName, Arc<Upstream>>,
+    /// How many notices there were by then: whoever was away while it grew has missed some.
+    pub notices: u64,
 }
 
 /// Changes within this time are told as one.
@@ -69,6 +71,7 @@ impl Fleet {
                 config: nothing,
                 catalog: Catalog::default(),
                 upstreams: HashMap::new(),
+                notices: 0,
             }),
             work: Mutex::new(Work::new(metrics)),
             first_round: watch::Sender::new(false),
@@ -154,7 +157,8 @@ impl Fleet {
             changed = config.servers.keys().cloned().collect(); // the same under other rules, or in another order
             features = Features::ALL;
         }
-        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams }));
+        let notices = self.snapshot.load().notices + u64::from(!changed.is_empty());
+        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams, notices }));
         if !changed.is_empty() {
             self.shared.news.send(Notice::Changed { servers: changed.into(), features });
         }

@@ -2,35 +2,32 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
-use super::accept::{Accepts, sends_json};
+use super::accept::Accepts;
 use super::body::Body;
-use super::guard::{self, Stranger};
-use super::reply::{accepted, bare, events, json, json_with, respond, typed};
+use super::guard;
+use super::refuse::{Turned, refuse, stranger};
+use super::reply::{answering, bare, events, json_with, lone};
 use super::serve::Serve;
 use super::stream::{Listening, Source};
+use super::tail::gone;
 use crate::catalog::View;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::fleet::Fleet;
-use crate::mcp::{Revision, header::PROTOCOL_VERSION, header::SESSION_ID, method};
-use crate::metrics::{Metrics, Rejection};
+use crate::mcp::Revision;
+use crate::mcp::header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID};
+use crate::metrics::{Metrics, Rejection, Resumption};
 use crate::names::ServerName;
-use crate::relay::{Caller, Handled, Relay};
-use crate::session::{Session, Sessions};
-use crate::wire::{self, Code, Kind, Malformed, Message};
-
-/// How long a client may take to send a body.
-const BODY_TIME: Duration = Duration::from_secs(30);
+use crate::relay::Relay;
+use crate::session::{Follower, Resumed, Session, Sessions};
+use crate::wire::{self, Code};
 
 /// The endpoint that clients talk to.
 #[derive(Debug)]
@@ -50,9 +47,6 @@ pub struct Endpoint {
     /// Open streams end with it.
     pub closing: CancellationToken,
 }
-
-/// Why a request is turned away, and what the client is told.
-struct Turned(Rejection, Box<Response<Body>>);
 
 impl Serve for Endpoint {
     async fn serve(&self, request: Request<Incoming>) -> Response<Body> {
@@ -93,79 +87,13 @@ impl Endpoint {
         }
     }
 
-    async fn post(&self, view: View, headers: &HeaderMap, body: Incoming) -> Result<Response<Body>, Turned> {
-        if !sends_json(headers) {
-            let text = "send the message as Content-Type: application/json, not compressed";
-            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-            return Err(refuse(Rejection::Media, status, Code::InvalidRequest, text));
-        }
-        let accepts = Accepts::of(headers);
-        if !accepts.json && !accepts.events {
-            let text = "answers are application/json or text/event-stream; accept both";
-            return Err(refuse(Rejection::Media, StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, text));
-        }
-        let text = self.read(body).await?;
-        if text.trim_ascii_start().starts_with(b"[") {
-            let text = "batches are not taken; send each message by itself";
-            return Err(refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, Code::InvalidRequest, text));
-        }
-        let message = Message::parse(text, self.fleet.limits().json_depth).map_err(|bad| malformed(&bad))?;
-        if message.kind() == Kind::Request && message.method() == method::INITIALIZE {
-            return self.initialize(&view, &message);
-        }
-        let session = self.session(&view, headers, message.id().as_deref())?;
-        let caller = Caller { session, view, events: accepts.events };
-        Ok(match self.relay.handle(&caller, message) {
-            Handled::Now(answer) if accepts.json => json(answer),
-            Handled::Now(answer) => events(wire::frame(&answer).into()),
-            Handled::Later(call) => respond(call, accepts, &self.clock, || self.metrics.stream()).await,
-            Handled::Accepted => accepted(),
-        })
-    }
-
-    async fn read(&self, body: Incoming) -> Result<Bytes, Turned> {
-        let limit = self.fleet.limits().request_body;
-        let too_large = || {
-            let text = format!("the message is larger than {limit} bytes, the limit");
-            refuse(Rejection::TooLarge, StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest, &text)
-        };
-        // A little too much is read all the same: a client that is cut while it sends may never see the refusal.
-        if http_body::Body::size_hint(&body).lower() > 2 * limit as u64 {
-            return Err(too_large());
-        }
-        match self.clock.within(BODY_TIME, Limited::new(body, limit).collect()).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(_)) => {
-                let text = "the body ended early";
-                Err(refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, Code::Parse, text))
-            }
-            Err(_) => {
-                let text = format!("the body took longer than {BODY_TIME:?}");
-                Err(refuse(Rejection::TooSlow, StatusCode::REQUEST_TIMEOUT, Code::InvalidRequest, &text))
-            }
-        }
-    }
-
-    fn initialize(&self, view: &View, message: &Message) -> Result<Response<Body>, Turned> {
-        let (answer, agreed) = match self.relay.initialize(view, message) {
-            Ok(agreed) => agreed,
-            Err(refusal) => return Ok(json(refusal.answer(message.id().as_deref()))),
-        };
-        let session = self.sessions.open(path(view), agreed).map_err(|full| {
-            let text = format!("{full}; try again later");
-            let status = StatusCode::SERVICE_UNAVAILABLE;
-            refuse(Rejection::SessionsFull, status, Code::Internal, &text)
-        })?;
-        let mut response = json(answer);
-        if let Ok(id) = HeaderValue::from_str(session.id()) {
-            response.headers_mut().insert(SESSION_ID.clone(), id);
-        }
-        Ok(response)
-    }
-
     /// The session that a request names. `id` is that of the request, for the refusal.
-    fn session(&self, view: &View, headers: &HeaderMap, id: Option<&[u8]>) -> Result<Arc<Session>, Turned> {
+    pub(super) fn session(
+        &self,
+        view: &View,
+        headers: &HeaderMap,
+        id: Option<&[u8]>,
+    ) -> Result<Arc<Session>, Turned> {
         let refused = |why, status, text: &str| {
             Turned(why, Box::new(json_with(status, wire::error(id, Code::InvalidRequest, text))))
         };
@@ -193,16 +121,43 @@ impl Endpoint {
             return Err(refuse(Rejection::Media, StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, text));
         }
         let session = self.session(&view, headers, None)?;
-        let source = Source {
-            view,
-            relay: self.relay.clone(),
-            outgoing: session.attach(),
-            session,
-            notices: self.fleet.notices(),
-            closing: self.closing.clone(),
-            _stream: self.metrics.stream(),
+        match headers.get(&LAST_EVENT_ID) {
+            Some(id) if !id.is_empty() => self.resume(view, &session, id),
+            Some(_) | None => Ok(self.listen(view, session.attach(), false)),
+        }
+    }
+
+    /// Goes on with the stream whose event `id` the client has. It is never answered with another stream than that one:
+    /// the client would wait there for an answer that cannot come.
+    fn resume(&self, view: View, session: &Arc<Session>, id: &HeaderValue) -> Result<Response<Body>, Turned> {
+        let resumed = id.to_str().map_or(Resumed::Unknown, |id| session.resume(id));
+        let (result, response) = match resumed {
+            Resumed::Stream(follower) if follower.is_own() => {
+                (Resumption::Resumed, self.listen(view, follower, false))
+            }
+            Resumed::Stream(follower) => (Resumption::Resumed, answering(follower, &self.metrics)),
+            Resumed::Anew => (Resumption::Anew, self.listen(view, session.attach(), true)),
+            // What tells a browser to ask no more. The TypeScript client, which takes an error for no answer and comes
+            // back after it, stops without a word; any other end or status would make it come again.
+            Resumed::Nothing => (Resumption::Nothing, bare(StatusCode::NO_CONTENT)),
+            // No status would end the wait of whoever made the call: the TypeScript client tries twice and forgets it.
+            // An answer does.
+            Resumed::Gone(request) => match request.as_ref().and_then(gone) {
+                Some(answer) => (Resumption::Gone, lone(&answer)),
+                None => (Resumption::Gone, *refuse_event("is no longer kept").1),
+            },
+            Resumed::Unknown => return Err(refuse_event("was not sent in this session")),
         };
-        Ok(events(Body::Listening(Box::new(Listening::new(source)))))
+        self.metrics.resumed(result);
+        Ok(response)
+    }
+
+    /// What no request asks for, from where `follower` stands. Where the client has `lost` its place it is told to look anew.
+    fn listen(&self, view: View, follower: Follower, lost: bool) -> Response<Body> {
+        let tellers = (self.fleet.clone(), self.relay.clone());
+        let (closing, stream) = (self.closing.clone(), self.metrics.stream());
+        let source = Source::new(view, follower, lost, tellers, closing, stream);
+        events(Body::Listening(Box::new(Listening::new(source))))
     }
 
     fn delete(&self, view: &View, headers: &HeaderMap) -> Result<Response<Body>, Turned> {
@@ -230,7 +185,7 @@ fn view(path: &str, config: &Config) -> Option<View> {
 }
 
 /// A view as sessions know it.
-fn path(view: &View) -> &str {
+pub(super) fn path(view: &View) -> &str {
     match view {
         View::All => "",
         View::One(server) => server.as_str(),
@@ -238,29 +193,11 @@ fn path(view: &View) -> &str {
     }
 }
 
-fn refuse(why: Rejection, status: StatusCode, code: Code, text: &str) -> Turned {
-    Turned(why, Box::new(json_with(status, wire::error(None, code, text))))
-}
-
-fn malformed(bad: &Malformed) -> Turned {
-    let code = match bad {
-        Malformed::NotJson(_) => Code::Parse,
-        Malformed::NotRpc(_) | Malformed::TooDeep(..) => Code::InvalidRequest,
-    };
-    refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, code, &bad.to_string())
-}
-
-fn stranger(stranger: Stranger) -> Turned {
-    let (why, text) = match stranger {
-        Stranger::Host(host) => (
-            Rejection::Host,
-            format!("requests to the host {host:?} are refused; list it in `allowedHosts`\n"),
-        ),
-        Stranger::Origin(origin) => {
-            (Rejection::Origin, format!("pages of {origin:?} are refused; list it in `allowedOrigins`\n"))
-        }
-    };
-    Turned(why, Box::new(typed(StatusCode::FORBIDDEN, "text/plain; charset=utf-8", text.into())))
+fn refuse_event(why: &str) -> Turned {
+    let text = format!(
+        "the event that Last-Event-ID names {why}; open the stream without it, and repeat the request"
+    );
+    refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, Code::InvalidRequest, &text)
 }
 
 /// The answer to a preflight; the caller adds whom it is for.

@@ -7,10 +7,13 @@ mod admin;
 mod body;
 mod endpoint;
 mod guard;
+mod post;
+mod refuse;
 mod reply;
 mod serve;
 mod status;
 mod stream;
+mod tail;
 mod worker;
 
 pub use admin::Admin;

@@ -1,6 +1,7 @@
 //! The answer to one POST: JSON where the answer comes first and soon, events otherwise.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,9 +12,11 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::accept::Accepts;
 use super::body::Body;
+use super::tail::Tail;
 use crate::clock::Clock;
-use crate::metrics::StreamGuard;
+use crate::metrics::{Metrics, StreamGuard};
 use crate::relay::{Call, Step};
+use crate::session::{Follower, Session, lone_id};
 use crate::wire;
 
 /// Until then a call may still be answered by plain JSON; after it the client sees at least headers.
@@ -21,59 +24,121 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often a quiet stream shows that it lives: below the usual 30 to 60 s of middle boxes.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A call being told as events.
+/// How a request is to be answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reply<'a> {
+    pub(super) session: &'a Arc<Session>,
+    pub(super) accepts: Accepts,
+    pub(super) clock: &'a Clock,
+    pub(super) metrics: &'a Metrics,
+}
+
+impl Reply<'_> {
+    /// An answer that is there.
+    pub(super) fn now(self, answer: Bytes) -> Response<Body> {
+        if self.accepts.json { json(answer) } else { lone(&answer) }
+    }
+
+    /// The answers to a batch, all of which are there.
+    pub(super) fn all_now(self, mut answers: Vec<Bytes>) -> Response<Body> {
+        if self.accepts.json || answers.is_empty() {
+            return array(&answers);
+        }
+        let (feed, follower) = self.session.stream(None);
+        let last = answers.pop();
+        for answer in answers {
+            feed.add(answer);
+        }
+        feed.end(last);
+        answering(follower, self.metrics)
+    }
+
+    /// The answer of `call` to the request `id`.
+    pub(super) async fn later(self, mut call: Call, id: Option<Bytes>) -> Response<Body> {
+        if !self.accepts.events {
+            return loop {
+                if let Step::Answer(answer) = call.step().await {
+                    break answer.map_or_else(accepted, json);
+                }
+            };
+        }
+        let first =
+            if self.accepts.json { self.clock.within(PATIENCE, call.step()).await.ok() } else { None };
+        let told = match first {
+            Some(Step::Answer(Some(answer))) => return json(answer),
+            // Cancelled: nothing is to be answered, and the stream ends.
+            Some(Step::Answer(None)) => return events(Body::empty()),
+            Some(Step::Aside(message) | Step::Part(message)) => vec![message],
+            None => Vec::new(),
+        };
+        answering(call.keep(self.session, id.as_deref(), told), self.metrics)
+    }
+
+    /// The answers of the joined `calls`, after those there are already: one array, or events with one each. No request of
+    /// a batch has the stream to itself, so a client that comes back too late hears of none.
+    pub(super) async fn all(self, mut calls: Call, mut answers: Vec<Bytes>) -> Response<Body> {
+        let first = match (self.accepts.json, self.accepts.events) {
+            (true, true) => self.clock.within(PATIENCE, gather(&mut calls, &mut answers, true)).await.ok(),
+            (_, false) => Some(gather(&mut calls, &mut answers, false).await),
+            (false, true) => None,
+        };
+        match first {
+            Some(Step::Answer(last)) => {
+                answers.extend(last);
+                return array(&answers);
+            }
+            Some(Step::Aside(message) | Step::Part(message)) => answers.push(message),
+            None => {}
+        }
+        answering(calls.keep(self.session, None, answers), self.metrics)
+    }
+}
+
+/// Gathers answers up to the last, or to the first aside where there is a place for it.
+async fn gather(calls: &mut Call, answers: &mut Vec<Bytes>, asides: bool) -> Step {
+    loop {
+        match calls.step().await {
+            Step::Part(answer) => answers.push(answer),
+            Step::Aside(_) if !asides => {}
+            step @ (Step::Aside(_) | Step::Answer(_)) => return step,
+        }
+    }
+}
+
+/// The answers to a batch, or that it wants none.
+fn array(answers: &[Bytes]) -> Response<Body> {
+    if answers.is_empty() { accepted() } else { json(wire::array(answers)) }
+}
+
+/// A stream of events that ends with an answer.
 #[derive(Debug)]
 pub struct Answering {
-    call: Option<Call>,
-    first: Option<Bytes>,
+    tail: Tail,
     quiet: Pin<Box<Sleep>>,
     _stream: StreamGuard,
 }
 
-/// The response to `call`.
-pub(super) async fn respond(
-    mut call: Call,
-    accepts: Accepts,
-    clock: &Clock,
-    stream: impl FnOnce() -> StreamGuard,
-) -> Response<Body> {
-    if !accepts.events {
-        return loop {
-            if let Step::Answer(answer) = call.step().await {
-                break answer.map_or_else(accepted, json);
-            }
-        };
-    }
-    let first = if accepts.json { clock.within(PATIENCE, call.step()).await.ok() } else { None };
-    let first = match first {
-        Some(Step::Answer(Some(answer))) => return json(answer),
-        // Cancelled: nothing is to be answered, and the stream ends.
-        Some(Step::Answer(None)) => return events(Body::empty()),
-        Some(Step::Aside(aside)) => Some(wire::frame(&aside)),
-        None => None,
-    };
-    let quiet = Box::pin(sleep(KEEP_ALIVE));
-    events(Body::Answering(Box::new(Answering { call: Some(call), first, quiet, _stream: stream() })))
-}
-
 impl Answering {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(first));
-        }
-        let Some(call) = &mut self.call else { return Poll::Ready(None) };
-        let frame = match call.poll_step(cx) {
-            Poll::Ready(Step::Aside(aside)) => Some(wire::frame(&aside)),
-            Poll::Ready(Step::Answer(answer)) => {
-                self.call = None;
-                answer.map(|answer| wire::frame(&answer))
-            }
+        let frame = match self.tail.poll_next(cx) {
+            Poll::Ready(frame) => frame,
             Poll::Pending if self.quiet.as_mut().poll(cx).is_ready() => Some(wire::comment()),
             Poll::Pending => return Poll::Pending,
         };
         self.quiet.as_mut().reset(Instant::now() + KEEP_ALIVE);
         Poll::Ready(frame)
     }
+}
+
+/// The rest of a call's stream, which ends with its answer.
+pub(super) fn answering(follower: Follower, metrics: &Metrics) -> Response<Body> {
+    let (tail, quiet) = (Tail::new(follower), Box::pin(sleep(KEEP_ALIVE)));
+    events(Body::Answering(Box::new(Answering { tail, quiet, _stream: metrics.stream() })))
+}
+
+/// An answer as the only event.
+pub(super) fn lone(answer: &Bytes) -> Response<Body> {
+    events(wire::frame_as(&lone_id(), answer).into())
 }
 
 /// A JSON-RPC answer.

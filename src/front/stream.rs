@@ -10,11 +10,12 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, ReusableBoxFuture};
 
 use super::reply::KEEP_ALIVE;
+use super::tail::Tail;
 use crate::catalog::View;
-use crate::fleet::Notice;
+use crate::fleet::{Fleet, Notice};
 use crate::metrics::StreamGuard;
 use crate::relay::Relay;
-use crate::session::{Outgoing, Session};
+use crate::session::Follower;
 use crate::wire;
 
 /// A client's open stream, as a body.
@@ -22,15 +23,15 @@ pub struct Listening {
     next: ReusableBoxFuture<'static, Option<(Bytes, Source)>>,
 }
 
-/// All that can put something on the stream.
+/// All that can put something on the stream. It goes through the session, so that it has its id and its place.
 pub(super) struct Source {
-    pub(super) relay: Arc<Relay>,
-    pub(super) session: Arc<Session>,
-    pub(super) view: View,
-    pub(super) outgoing: Outgoing,
-    pub(super) notices: broadcast::Receiver<Notice>,
-    pub(super) closing: CancellationToken,
-    pub(super) _stream: StreamGuard,
+    view: View,
+    tail: Tail,
+    fleet: Arc<Fleet>,
+    relay: Arc<Relay>,
+    notices: broadcast::Receiver<Notice>,
+    closing: CancellationToken,
+    _stream: StreamGuard,
 }
 
 impl Listening {
@@ -49,27 +50,63 @@ impl Listening {
 }
 
 impl Source {
+    /// What goes to `follower`. Changes that the client has missed since it last listened come first; they count as missed
+    /// where it has `lost` its place.
+    pub(super) fn new(
+        view: View,
+        follower: Follower,
+        lost: bool,
+        (fleet, relay): (Arc<Fleet>, Arc<Relay>),
+        closing: CancellationToken,
+        stream: StreamGuard,
+    ) -> Self {
+        // In this order: what changes in between is told twice rather than never.
+        let notices = fleet.notices();
+        let tail = Tail::new(follower);
+        let source = Self { view, tail, fleet, relay, notices, closing, _stream: stream };
+        if source.hear() || lost {
+            source.tell(source.relay.missed());
+        }
+        source
+    }
+
     /// The next frame; `None` at the end of the session, of the process, or where another stream took over.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
-            let frame = tokio::select! {
+            // In this order: where another stream took over, the notice is that one's.
+            tokio::select! {
+                biased;
                 () = self.closing.cancelled() => return None,
-                message = self.outgoing.next() => wire::frame(&message?),
-                notice = self.notices.recv() => {
-                    let told = match notice {
-                        Ok(notice) => self.relay.told(&self.view, &self.session, &notice),
-                        // Whoever fell behind is told once that something changed.
-                        Err(RecvError::Lagged(_)) => self.relay.missed(),
-                        Err(RecvError::Closed) => return None,
-                    };
-                    if told.is_empty() {
-                        continue;
+                frame = self.tail.next() => {
+                    if self.tail.has_lost() {
+                        self.tell(self.relay.missed());
                     }
-                    told.iter().map(wire::frame).collect::<Vec<_>>().concat().into()
+                    return Some((frame?, self));
                 }
-                () = sleep(KEEP_ALIVE) => wire::comment(),
-            };
-            return Some((frame, self));
+                notice = self.notices.recv() => match notice {
+                    Ok(notice) => {
+                        self.hear();
+                        self.tell(self.relay.told(&self.view, self.tail.follower.session(), &notice));
+                    }
+                    // Whoever fell behind is told once that something changed.
+                    Err(RecvError::Lagged(_)) => self.tell(self.relay.missed()),
+                    Err(RecvError::Closed) => return None,
+                },
+                () = sleep(KEEP_ALIVE) => return Some((wire::comment(), self)),
+            }
+        }
+    }
+
+    /// Notes what the client has been told by now; whether it had been told less before.
+    fn hear(&self) -> bool {
+        let now = self.fleet.snapshot().notices;
+        self.tail.follower.session().hear(now).is_some_and(|before| before != now)
+    }
+
+    fn tell(&self, messages: Vec<Bytes>) {
+        // Where one is lost, the gap is told, and this after it.
+        for message in messages {
+            self.tail.follower.session().push(message);
         }
     }
 }

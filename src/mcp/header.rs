@@ -6,3 +6,5 @@ use hyper::header::HeaderName;
 pub static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The negotiated revision, sent by the client from 2025-06-18 on.
 pub static PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The last event that a client has of a stream which it wants to go on (revisions 2025-03-26 to 2025-11-25).
+pub static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

@@ -31,6 +31,16 @@ impl Revision {
         Self::of(name).unwrap_or(Self::LATEST)
     }
 
+    /// Whether messages may come as arrays. Only this one revision knows them.
+    pub fn has_batches(self) -> bool {
+        self == Self::V2025_03_26
+    }
+
+    /// Whether streams begin with an event without a message, which clients of older revisions may choke on.
+    pub fn has_priming(self) -> bool {
+        self >= Self::V2025_11_25
+    }
+
     /// Its name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {

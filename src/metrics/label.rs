@@ -131,3 +131,17 @@ labels! {
         Draining = "draining",
     }
 }
+
+labels! {
+    /// What became of a client that came back for the rest of a stream.
+    Resumption {
+        /// It got it.
+        Resumed = "resumed",
+        /// There was no more.
+        Nothing = "nothing",
+        /// Its place was lost, and it was told to look at everything again.
+        Anew = "anew",
+        /// The rest was no longer kept.
+        Gone = "gone",
+    }
+}

@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 
-pub use label::{Method, Outcome, Rejection, State};
+pub use label::{Method, Outcome, Rejection, Resumption, State};
 pub use server::{LinkGuard, Running, ServerSeries};
 
 use process::Process;
@@ -34,6 +34,7 @@ pub struct Metrics {
     reload_time: Gauge,
     sessions: IntGauge,
     streams: IntGauge,
+    resumed: IntCounterVec,
     rejected: IntCounterVec,
     panics: IntCounter,
 }
@@ -63,6 +64,11 @@ impl Metrics {
             .expect(VALID),
             sessions: gauge("trunkline_sessions", "Sessions in memory."),
             streams: gauge("trunkline_streams", "Open event streams to clients."),
+            resumed: counts(
+                "trunkline_streams_resumed_total",
+                "Streams that clients came back for, by what there was.",
+                "result",
+            ),
             rejected: counts(
                 "trunkline_rejected_total",
                 "Requests refused at the door, by reason.",
@@ -76,6 +82,7 @@ impl Metrics {
         metrics.show(Box::new(metrics.reload_time.clone()));
         metrics.show(Box::new(metrics.sessions.clone()));
         metrics.show(Box::new(metrics.streams.clone()));
+        metrics.show(Box::new(metrics.resumed.clone()));
         metrics.show(Box::new(metrics.rejected.clone()));
         metrics.show(Box::new(metrics.panics.clone()));
         metrics.show(Box::new(Process::new()));
@@ -130,6 +137,11 @@ impl Metrics {
     pub fn stream(&self) -> StreamGuard {
         self.streams.inc();
         StreamGuard(self.streams.clone())
+    }
+
+    /// A client came back for the rest of a stream.
+    pub fn resumed(&self, result: Resumption) {
+        self.resumed.with_label_values(&[result.label()]).inc();
     }
 
     /// A request was refused at the door.

@@ -1,4 +1,5 @@
-//! A request whose answer takes time, polled by whoever writes the response: no task and no channel per call.
+//! A request whose answer takes time, polled by whoever writes the response: no task and no channel per call that is
+//! answered at once. One that tells more than its answer goes on by itself, in a task, and is followed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,12 +11,20 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use tokio_util::task::TaskTracker;
 
-/// A request under way. Dropped before its end, it runs on by itself: a client that hangs up has not cancelled
-/// (specification, `basic/transports`).
+use crate::session::{Feed, Follower, Session};
+
+/// A request under way, or several. Dropped before its end, it runs on by itself: a client that hangs up has not
+/// cancelled (specification, `basic/transports`).
 pub struct Call {
+    run: Option<Run>,
+    tasks: TaskTracker,
+}
+
+/// What is left of a call. Holds no [`Call`]: a runtime that ends drops at once what is spawned on it, and a `Call` would
+/// then spawn itself again, and so on for ever.
+struct Run {
     answer: Option<Running>,
     asides: Arc<Asides>,
-    orphans: TaskTracker,
     last: Option<Step>,
 }
 
@@ -26,7 +35,9 @@ type Running = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
 pub enum Step {
     /// A message that comes before the answer.
     Aside(Bytes),
-    /// The answer; `None` where the client has cancelled and wants none. Nothing follows.
+    /// An answer of several; more follow, or at least the end.
+    Part(Bytes),
+    /// The answer, or the last of several; `None` where the client has cancelled and wants none. Nothing follows.
     Answer(Option<Bytes>),
 }
 
@@ -34,7 +45,7 @@ pub enum Step {
 /// needs waking.
 #[derive(Debug, Default)]
 pub(super) struct Asides {
-    queue: Mutex<VecDeque<Bytes>>,
+    queue: Mutex<VecDeque<Step>>,
     /// Nobody reads any more.
     unheard: AtomicBool,
 }
@@ -45,13 +56,17 @@ const ROOM: usize = 64;
 impl Asides {
     /// Puts `message` out, once there is room.
     pub(super) async fn push(&self, message: Bytes) {
-        let mut message = Some(message);
+        self.put(Step::Aside(message)).await;
+    }
+
+    async fn put(&self, step: Step) {
+        let mut step = Some(step);
         std::future::poll_fn(|_| {
             let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
             if queue.len() >= ROOM {
                 return Poll::Pending; // polled again when the reader has emptied the queue
             }
-            queue.extend(message.take());
+            queue.extend(step.take());
             Poll::Ready(())
         })
         .await;
@@ -62,28 +77,26 @@ impl Asides {
         !self.unheard.load(Ordering::Relaxed)
     }
 
-    fn pop(&self) -> Option<Bytes> {
+    fn pop(&self) -> Option<Step> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
-    }
-
-    /// Forgets what nobody will read; whether there was anything.
-    fn clear(&self) -> bool {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = !queue.is_empty();
-        queue.clear();
-        found
     }
 }
 
 impl Call {
     /// A call that `run` answers; it starts at the first poll.
-    pub(super) fn start<F>(orphans: &TaskTracker, run: impl FnOnce(Arc<Asides>) -> F) -> Self
+    pub(super) fn start<F>(tasks: &TaskTracker, run: impl FnOnce(Arc<Asides>) -> F) -> Self
     where
         F: Future<Output = Option<Bytes>> + Send + 'static,
     {
         let asides = Arc::new(Asides::default());
-        let answer = Box::pin(run(asides.clone()));
-        Self { answer: Some(answer), asides, orphans: orphans.clone(), last: None }
+        let answer = Some(Box::pin(run(asides.clone())) as Running);
+        Self { run: Some(Run { answer, asides, last: None }), tasks: tasks.clone() }
+    }
+
+    /// Calls side by side as one, each of whose answers is a step; `None` for no calls.
+    pub fn join(calls: Vec<Self>) -> Option<Self> {
+        let tasks = calls.first()?.tasks.clone();
+        Some(Self::start(&tasks, |asides| together(calls, asides)))
     }
 
     /// The next step.
@@ -93,8 +106,30 @@ impl Call {
 
     /// As [`step`](Self::step), for bodies.
     pub fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        match &mut self.run {
+            Some(run) => run.poll_step(cx),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Lets it go on by itself, whoever reads, and its steps onto a stream of `session`, after those it has `told` already.
+    /// `request` is its raw id, if it answers one request.
+    pub fn keep(mut self, session: &Arc<Session>, request: Option<&[u8]>, told: Vec<Bytes>) -> Follower {
+        let (feed, follower) = session.stream(request);
+        for message in told {
+            feed.add(message);
+        }
+        if let Some(run) = self.run.take() {
+            self.tasks.spawn(run.feed(feed));
+        }
+        follower
+    }
+}
+
+impl Run {
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         if let Some(aside) = self.asides.pop() {
-            return Poll::Ready(Step::Aside(aside));
+            return Poll::Ready(aside);
         }
         if let Some(running) = &mut self.answer {
             if let Poll::Ready(answer) = running.as_mut().poll(cx) {
@@ -102,7 +137,7 @@ impl Call {
                 self.last = Some(Step::Answer(answer));
             }
             if let Some(aside) = self.asides.pop() {
-                return Poll::Ready(Step::Aside(aside));
+                return Poll::Ready(aside);
             }
         }
         match self.last.take() {
@@ -110,44 +145,78 @@ impl Call {
             None => Poll::Pending,
         }
     }
+
+    async fn step(&mut self) -> Step {
+        std::future::poll_fn(|cx| self.poll_step(cx)).await
+    }
+
+    /// Runs to the end and puts everything onto a stream.
+    async fn feed(mut self, feed: Feed) {
+        loop {
+            match self.step().await {
+                Step::Aside(message) | Step::Part(message) => feed.push(message).await,
+                Step::Answer(answer) => return feed.end(answer),
+            }
+        }
+    }
+
+    /// Runs to the end for nobody.
+    async fn finish(mut self) {
+        self.asides.unheard.store(true, Ordering::Relaxed);
+        while !matches!(self.step().await, Step::Answer(_)) {}
+    }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let Some(running) = self.answer.take() else { return };
+        let Some(run) = self.run.take().filter(|run| run.answer.is_some()) else { return };
         // Without a runtime there is nothing left that could answer.
         if tokio::runtime::Handle::try_current().is_ok() {
-            self.orphans.spawn(run_on(running, self.asides.clone()));
+            self.tasks.spawn(run.finish());
         }
     }
 }
 
-/// Polls a call to its end for nobody. Holds no [`Call`]: a runtime that ends drops at once what is spawned on it, and a
-/// `Call` would then spawn itself again, and so on for ever.
-async fn run_on(mut running: Running, asides: Arc<Asides>) {
-    asides.unheard.store(true, Ordering::Relaxed);
-    std::future::poll_fn(|cx| {
-        loop {
-            if running.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
-            }
-            if !asides.clear() {
-                return Poll::Pending; // it waits for something else than room
-            }
+/// Polls all of `calls` to their ends. The last answer is returned, the others are steps like the calls' asides.
+async fn together(mut calls: Vec<Call>, asides: Arc<Asides>) -> Option<Bytes> {
+    loop {
+        match std::future::poll_fn(|cx| poll_any(&mut calls, cx)).await {
+            Step::Answer(answer) if calls.is_empty() => return answer,
+            Step::Answer(None) => {}
+            Step::Answer(Some(answer)) => asides.put(Step::Part(answer)).await,
+            step @ (Step::Aside(_) | Step::Part(_)) => asides.put(step).await,
         }
-    })
-    .await;
+    }
+}
+
+/// The next step of one of `calls`, each in its turn; with its answer a call is taken out.
+fn poll_any(calls: &mut Vec<Call>, cx: &mut Context<'_>) -> Poll<Step> {
+    let ready = calls.iter_mut().enumerate().find_map(|(place, call)| match call.poll_step(cx) {
+        Poll::Ready(step) => Some((place, step)),
+        Poll::Pending => None,
+    });
+    let Some((place, step)) = ready else { return Poll::Pending };
+    calls.rotate_left(place);
+    if matches!(step, Step::Answer(_)) {
+        calls.remove(0);
+    } else {
+        calls.rotate_left(1);
+    }
+    Poll::Ready(step)
 }
 
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").field("running", &self.answer.is_some()).finish_non_exhaustive()
+        f.debug_struct("Call").field("running", &self.run.is_some()).finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Limits;
+    use crate::metrics::Metrics;
+    use crate::session::{Agreed, Keyring, Sessions, Told};
 
     #[tokio::test]
     async fn asides_come_in_order_before_the_answer_however_many() {
@@ -197,5 +266,56 @@ mod tests {
         told.await.unwrap();
         tasks.close();
         tasks.wait().await;
+    }
+
+    #[tokio::test]
+    async fn a_kept_call_goes_on_without_a_reader() {
+        let sessions = Sessions::new(&Limits::default(), Arc::new(Keyring::random()), Metrics::new("test"));
+        let agreed = Agreed { revision: "2025-11-25".into(), capabilities: "{}".into(), client: "".into() };
+        let session = sessions.open("", agreed).unwrap();
+        let tasks = TaskTracker::new();
+        let call = Call::start(&tasks, |asides| async move {
+            for n in 1..=1000 {
+                asides.push(n.to_string().into()).await;
+            }
+            Some("end".into())
+        });
+        let follower = call.keep(&session, Some(b"1"), vec!["0".into()]);
+        let start = follower.mark();
+        drop(follower);
+        tasks.close();
+        tasks.wait().await;
+        let crate::session::Resumed::Stream(mut follower) = session.resume(&start) else { panic!() };
+        for n in 0..=1000_u64 {
+            let message = n.to_string().into();
+            assert_eq!(follower.next().await, Some(Told::Message { number: n + 1, message, last: false }));
+        }
+        let end = Told::Message { number: 1002, message: "end".into(), last: true };
+        assert_eq!((follower.next().await, follower.next().await), (Some(end), None));
+    }
+
+    #[tokio::test]
+    async fn joined_calls_run_side_by_side_and_tell_everything() {
+        let tasks = TaskTracker::new();
+        let (go, wait) = tokio::sync::oneshot::channel();
+        let first = Call::start(&tasks, |asides| async move {
+            asides.push("aside".into()).await;
+            wait.await.unwrap();
+            for _ in 0..1000 {
+                asides.push("more".into()).await;
+            }
+            Some("first".into())
+        });
+        let second = Call::start(&tasks, |_| async { Some("second".into()) });
+        let cancelled = Call::start(&tasks, |_| async { None });
+        let mut all = Call::join(vec![first, second, cancelled]).unwrap();
+        assert_eq!(all.step().await, Step::Aside("aside".into()));
+        assert_eq!(all.step().await, Step::Part("second".into()), "it does not wait for the first");
+        go.send(()).unwrap();
+        for _ in 0..1000 {
+            assert_eq!(all.step().await, Step::Aside("more".into()));
+        }
+        assert_eq!(all.step().await, Step::Answer(Some("first".into())));
+        assert!(Call::join(Vec::new()).is_none());
     }
 }

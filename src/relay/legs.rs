@@ -114,8 +114,8 @@ impl Request {
         legs: &mut Legs,
         asked: &Message,
     ) {
-        if asked.method() == method::PING {
-            return exchange.refuse(asked).await;
+        if let Some(answer) = upstream.own_answer(asked) {
+            return exchange.respond(answer).await;
         }
         match self.open(asked) {
             Ok((way, open, text)) => {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Keyring;
+use super::ring::Budget;
 use super::stay::{Session, micros};
 use super::ticket::{Agreed, Ticket};
 use super::tombstones::Tombstones;
@@ -40,6 +41,8 @@ pub struct Sessions {
     /// Microseconds.
     idle: u64,
     max_calls: usize,
+    /// What all streams may keep.
+    budget: Arc<Budget>,
     origin: Instant,
     /// `origin` in seconds since 1970: the ends of ids are compared across processes.
     origin_unix: u64,
@@ -72,6 +75,7 @@ impl Sessions {
             most: limits.sessions,
             idle: u64::try_from(limits.session_idle.as_micros()).unwrap_or(u64::MAX),
             max_calls: limits.calls_per_session,
+            budget: Arc::default(),
             origin: Instant::now(),
             origin_unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
             table: Mutex::new(table),
@@ -126,8 +130,12 @@ impl Sessions {
         true
     }
 
-    /// Lets go of sessions that have been idle too long. Their ids stay good until their end.
+    /// Lets go of sessions that have been idle too long, and of streams that nobody came back for. The sessions' ids stay
+    /// good until their end.
     pub fn sweep(&self) {
+        if self.budget.used() > 0 {
+            self.all().iter().for_each(|session| session.tidy());
+        }
         let now = micros(self.origin);
         let Some(limit) = now.checked_sub(self.idle) else { return };
         loop {
@@ -169,8 +177,15 @@ impl Sessions {
         self.table().by_age.len()
     }
 
+    /// Bytes that all streams keep.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.budget.used()
+    }
+
     fn session(&self, id: String, view: &str, ticket: Ticket) -> Arc<Session> {
-        Arc::new(Session::new(id, view, ticket, self.origin, self.max_calls))
+        let budget = Arc::clone(&self.budget);
+        Arc::new(Session::new(id, view, ticket, self.origin, self.max_calls, budget))
     }
 
     fn insert(&self, mut table: MutexGuard<'_, Table>, session: Arc<Session>) -> Result<Arc<Session>, Full> {

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::follower::{Feed, Follower};
 use super::legs::Legs;
-use super::outbox::{Outbox, Outgoing};
+use super::ring::Budget;
+use super::streams::{Resumed, Streams};
 use super::ticket::{Agreed, Ticket};
 use crate::mcp::{Abilities, Level};
 
@@ -29,29 +29,27 @@ pub struct Session {
     /// Where the registry's queue has it; changed under the registry's lock only.
     pub(super) queued: AtomicU64,
     max_calls: usize,
+    /// What of the world its client has been told last, as its streams count it.
+    heard: AtomicU64,
+    budget: Arc<Budget>,
     open: Mutex<Open>,
     legs: Legs,
     abilities: Abilities,
     /// The level of log messages that the client wants, as its number; 0 where it never said.
     level: AtomicU8,
-    /// Wakes the stream: a message, a successor or the end is there.
-    wake: Notify,
 }
 
 #[derive(Default)]
 struct Open {
     calls: Vec<(Box<[u8]>, CancellationToken)>,
-    outbox: Outbox,
+    streams: Streams,
     leases: Vec<(Box<str>, Lease)>,
     closed: bool,
 }
 
 impl fmt::Debug for Open {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Open")
-            .field("calls", &self.calls.len())
-            .field("outbox", &self.outbox)
-            .finish_non_exhaustive()
+        f.debug_struct("Open").field("calls", &self.calls.len()).finish_non_exhaustive()
     }
 }
 
@@ -73,7 +71,14 @@ pub enum BeginError {
 }
 
 impl Session {
-    pub(super) fn new(id: String, view: &str, ticket: Ticket, origin: Instant, max_calls: usize) -> Self {
+    pub(super) fn new(
+        id: String,
+        view: &str,
+        ticket: Ticket,
+        origin: Instant,
+        max_calls: usize,
+        budget: Arc<Budget>,
+    ) -> Self {
         Self {
             id: id.into(),
             view: view.into(),
@@ -82,12 +87,13 @@ impl Session {
             touched: AtomicU64::new(micros(origin)),
             queued: AtomicU64::new(0),
             max_calls,
+            heard: AtomicU64::new(NOTHING),
+            budget,
             open: Mutex::default(),
             legs: Legs::default(),
             abilities: Abilities::parse(&ticket.agreed.capabilities),
             level: AtomicU8::new(0),
             ticket,
-            wake: Notify::new(),
         }
     }
 
@@ -200,36 +206,64 @@ impl Session {
     }
 
     /// Opens the stream for what no request asked for. One before it ends, and this one goes on where that one stopped.
-    pub fn attach(self: &Arc<Self>) -> Outgoing {
-        let stream = self.with_outbox(Outbox::attach);
-        self.wake.notify_waiters();
-        Outgoing::new(Arc::clone(self), stream)
+    pub fn attach(self: &Arc<Self>) -> Follower {
+        let own = self.with_streams(|streams| streams.own(self.origin, &self.budget));
+        Follower::new(Arc::clone(self), own, None)
     }
 
-    /// Whether a stream is open.
+    /// Opens a stream for the answer to the request with the raw id `request`, or to several, and what comes before it.
+    /// A reader that leaves may [`resume`](Self::resume) it.
+    pub fn stream(self: &Arc<Self>, request: Option<&[u8]>) -> (Feed, Follower) {
+        let spool = self.with_streams(|streams| streams.add(request, self.origin, &self.budget));
+        (Feed::new(Arc::clone(&spool)), Follower::new(Arc::clone(self), spool, None))
+    }
+
+    /// Opens the stream again of which the event `id` was the last to arrive: what came after it, and what will. A reader
+    /// that is still there ends.
+    pub fn resume(self: &Arc<Self>, id: &str) -> Resumed {
+        let found = self.with_streams(|streams| streams.find(id));
+        match found {
+            Ok((spool, number)) => Resumed::Stream(Follower::new(Arc::clone(self), spool, Some(number))),
+            Err(instead) => instead,
+        }
+    }
+
+    /// Whether the client reads the stream of what no request asked for.
     pub fn attached(&self) -> bool {
-        self.with_outbox(|outbox| outbox.attached())
+        self.with_streams(|streams| streams.own_attached())
     }
 
-    /// Puts a message out for the stream, which need not be open yet. `false` where something was lost for it: the
-    /// oldest messages when there are too many, or this one when the session is over.
+    /// Puts a message out for the stream of what no request asked for, which need not be open yet. `false` where
+    /// something was lost for it: the oldest messages when there are too many, or this one when the session is over.
     pub fn push(&self, message: Bytes) -> bool {
-        let whole = self.with_outbox(|outbox| outbox.push(message));
-        self.wake.notify_waiters();
-        whole
+        // Outside of the lock: it wakes the reader.
+        let own = self.with_streams(|streams| streams.own(self.origin, &self.budget));
+        own.push(message)
     }
 
-    /// Ends the stream, and all that the session holds.
+    /// Notes the state of the world that the client is told of, as a count, and gives the one before, if it was told any.
+    pub fn hear(&self, count: u64) -> Option<u64> {
+        Some(self.heard.swap(count, Ordering::Relaxed)).filter(|before| *before != NOTHING)
+    }
+
+    /// Ends the stream of what no request asked for, forgets the others, since nobody can come back for them, and drops
+    /// all that the session holds.
     pub(super) fn close(&self) {
-        let leases = {
+        let (own, leases) = {
             let mut open = self.open();
-            open.outbox.close();
             open.closed = true;
-            std::mem::take(&mut open.leases)
+            (open.streams.close(), std::mem::take(&mut open.leases))
         };
-        drop(leases);
+        drop(leases); // their ends may look at the session
         self.legs.close();
-        self.wake.notify_waiters();
+        if let Some(own) = own {
+            own.end(None);
+        }
+    }
+
+    /// Lets go of what no client is likely to come back for.
+    pub(super) fn tidy(&self) {
+        self.with_streams(Streams::tidy);
     }
 
     /// The client has shown itself, or something of it has ended, just now.
@@ -240,16 +274,12 @@ impl Session {
     /// When it was last in use, in microseconds from the origin; `None` while it is.
     pub(super) fn idle_since(&self) -> Option<u64> {
         let open = self.open();
-        let busy = !open.calls.is_empty() || open.outbox.attached();
+        let busy = !open.calls.is_empty() || open.streams.attached();
         (!busy).then(|| self.touched.load(Ordering::Relaxed))
     }
 
-    pub(super) fn woken(&self) -> Notified<'_> {
-        self.wake.notified()
-    }
-
-    pub(super) fn with_outbox<T>(&self, work: impl FnOnce(&mut Outbox) -> T) -> T {
-        work(&mut self.open().outbox)
+    fn with_streams<T>(&self, work: impl FnOnce(&mut Streams) -> T) -> T {
+        work(&mut self.open().streams)
     }
 
     pub(super) fn legs(&self) -> &Legs {
@@ -260,6 +290,9 @@ impl Session {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Its client was never told of anything.
+const NOTHING: u64 = u64::MAX;
 
 /// Microseconds since `origin`.
 pub(super) fn micros(origin: Instant) -> u64 {

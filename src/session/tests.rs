@@ -62,6 +62,28 @@ fn text(n: usize) -> Bytes {
     n.to_string().into()
 }
 
+/// The next message, whose number is `n` as well.
+async fn next(stream: &mut Follower) -> (u64, Bytes) {
+    match stream.next().await {
+        Some(Told::Message { number, message, .. }) => (number, message),
+        other => panic!("no message but {other:?}"),
+    }
+}
+
+/// Reads the messages from `n` on that are there.
+async fn reads(stream: &mut Follower, range: std::ops::RangeInclusive<usize>) {
+    for n in range {
+        assert_eq!(next(stream).await, (n as u64, text(n)));
+    }
+}
+
+fn resumed(session: &Arc<Session>, id: &str) -> Follower {
+    match session.resume(id) {
+        Resumed::Stream(stream) => stream,
+        other => panic!("not resumed at {id} but {other:?}"),
+    }
+}
+
 #[test]
 fn ids_are_unique_and_found_on_their_view_only() {
     let world = World::new(10_000);
@@ -110,6 +132,7 @@ async fn a_closed_session_stays_closed_and_ends_its_stream() {
     let mut stream = session.attach();
     session.push(text(1));
     assert!(world.sessions.close(session.id()));
+    reads(&mut stream, 1..=1).await;
     assert_eq!(stream.next().await, None);
     assert!(!session.push(text(2)));
     assert!(world.find(&session).is_none(), "not adopted again");
@@ -240,35 +263,267 @@ async fn a_new_stream_takes_over() {
     let (end, mut second) = tokio::join!(first.next(), async { session.attach() });
     assert_eq!(end, None);
     drop(first); // must not detach its successor
-    assert!(session.attached());
-    let (got, whole) = tokio::join!(second.next(), async { session.push(text(1)) });
-    assert_eq!((got, whole), (Some(text(1)), true));
+    assert_eq!(session.idle_since(), None);
+    let (got, whole) = tokio::join!(next(&mut second), async { session.push(text(1)) });
+    assert_eq!((got, whole), ((1, text(1)), true));
     assert!(timeout(MINUTE, second.next()).await.is_err());
     session.push(text(2));
-    assert_eq!(second.next().await, Some(text(2)), "a wait that was given up lost nothing");
+    reads(&mut second, 2..=2).await; // a wait that was given up lost nothing
     drop(second);
-    assert!(!session.attached());
+    assert!(session.idle_since().is_some());
+    session.push(text(3));
+    reads(&mut session.attach(), 3..=3).await; // without an id it goes on where the one before stopped
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_stream_loses_the_oldest() {
+async fn a_slow_stream_loses_the_oldest_and_is_told() {
     let session = World::new(9).open("/mcp");
     let mut stream = session.attach();
-    assert!((0..256).all(|n| session.push(text(n))));
-    assert!(!session.push(text(256)));
-    for n in 1..=256 {
-        assert_eq!(stream.next().await, Some(text(n)));
+    assert!((1..=256).all(|n| session.push(text(n))));
+    assert!(!session.push(text(257)));
+    assert_eq!(stream.next().await, Some(Told::Lost(1)));
+    reads(&mut stream, 2..=257).await;
+    // By size: beside the newest there is room for no two of these.
+    let big = Bytes::from(vec![b'x'; 1 << 19]);
+    assert!(session.push(big.clone()) && session.push(big.clone()) && !session.push(text(260)));
+    assert_eq!(stream.next().await, Some(Told::Lost(1)));
+    assert_eq!(next(&mut stream).await, (259, big));
+    reads(&mut stream, 260..=260).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn few_messages_wait_for_a_stream_that_was_never_opened() {
+    let session = World::new(9).open("/mcp");
+    assert!((1..=8).all(|n| session.push(text(n))));
+    assert!(!session.push(text(9)));
+    let mut stream = session.attach();
+    assert_eq!(stream.next().await, Some(Told::Lost(1)));
+    reads(&mut stream, 2..=9).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_goes_on_after_any_of_its_events() {
+    let session = World::new(9).open("/mcp");
+    let mut own = session.attach();
+    let (feed, mut call) = session.stream(Some(b"7"));
+    for n in 1..=20 {
+        session.push(text(n));
+        feed.push(text(n)).await;
     }
-    // By size: two of these are too much together, and one alone is let through.
-    let big = Bytes::from(vec![b'x'; (1 << 20) + 1]);
-    assert!(session.push(big.clone()));
-    assert!(!session.push(big.clone()));
-    assert!(!session.push(text(1)));
-    assert_eq!(stream.next().await, Some(text(1)));
-    drop(stream);
-    assert!((0..8).all(|n| session.push(text(n))));
-    assert!(!session.push(text(8)), "few wait while nobody listens");
-    assert_eq!(session.attach().next().await, Some(text(1)));
+    let start = [own.mark(), call.mark()];
+    reads(&mut own, 1..=20).await;
+    reads(&mut call, 1..=12).await;
+    let ids: HashSet<_> = (1..=20)
+        .flat_map(|n| [own.id(n, false), call.id(n, false)])
+        .chain(start.clone())
+        .chain([own.mark(), call.mark(), call.end_id()])
+        .collect();
+    assert_eq!(ids.len(), 45, "unique in the session");
+    assert!(ids.iter().all(|id| id.bytes().all(|byte| byte.is_ascii_graphic())), "{ids:?}");
+    let (own_at, call_at) = (own.id(5, false), call.id(18, false));
+    drop(own);
+    for (id, from) in [(own_at, 6), (start[0].clone(), 1)] {
+        let mut own = resumed(&session, &id);
+        assert!(own.is_own());
+        reads(&mut own, from..=20).await;
+        assert!(timeout(MINUTE, own.next()).await.is_err(), "and on with what comes");
+    }
+    for (id, from) in [(call_at, 19), (start[1].clone(), 1), (call.mark(), 13)] {
+        let mut call = resumed(&session, &id);
+        assert!(!call.is_own());
+        reads(&mut call, from..=20).await;
+    }
+    assert_eq!(call.next().await, None, "another took over");
+    let mut call = resumed(&session, &call.id(20, false));
+    feed.end(Some(text(21)));
+    assert_eq!(call.next().await, Some(Told::Message { number: 21, message: text(21), last: true }));
+    assert_eq!(call.next().await, None);
+    // The answer may have been cut on its way.
+    let mut again = resumed(&session, &call.id(20, false));
+    assert_eq!(again.next().await, Some(Told::Message { number: 21, message: text(21), last: true }));
+    assert!(matches!(session.resume(&call.end_id()), Resumed::Nothing));
+    assert!(matches!(session.resume(&call.id(22, false)), Resumed::Unknown), "never sent");
+    for made_up in ["", "1", "c0-1", &"9".repeat(1000)] {
+        assert!(matches!(session.resume(made_up), Resumed::Unknown), "{made_up}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_there_is_gone_with_its_request() {
+    let (session, other) = (World::new(9).open("/mcp"), World::new(9).open("/mcp"));
+    let (_feed, call) = other.stream(Some(b"\"a\""));
+    match session.resume(&call.id(1, false)) {
+        Resumed::Gone(Some(request)) => assert_eq!(request, "\"a\""),
+        other => panic!("{other:?}"),
+    }
+    let (_feed, batch) = other.stream(None);
+    assert!(matches!(session.resume(&batch.mark()), Resumed::Gone(None)));
+    let (_feed, long) = other.stream(Some(&[b'1'; 100]));
+    assert!(long.mark().len() < 40 && matches!(session.resume(&long.mark()), Resumed::Gone(None)));
+    assert!(matches!(session.resume(&long.end_id()), Resumed::Nothing), "it was told all");
+    assert!(matches!(session.resume(&other.attach().mark()), Resumed::Anew));
+    // One whose call died.
+    let (feed, mut call) = session.stream(Some(b"1"));
+    let id = call.mark();
+    drop(feed);
+    assert_eq!((call.next().await, call.next().await), (Some(Told::Gone), None));
+    assert!(matches!(session.resume(&id), Resumed::Gone(Some(_))));
+    // One that was cancelled has told everything.
+    let (feed, mut call) = session.stream(Some(b"1"));
+    feed.end(None);
+    assert_eq!(call.next().await, None);
+    assert!(matches!(session.resume(&call.mark()), Resumed::Nothing));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_for_a_reader_that_is_there_but_not_for_ever() {
+    let session = World::new(9).open("/mcp");
+    let (feed, mut call) = session.stream(Some(b"1"));
+    for n in 1..=64 {
+        assert!(timeout(MINUTE / 60, feed.push(text(n))).await.is_ok());
+    }
+    assert!(timeout(MINUTE / 60, feed.push(text(0))).await.is_err(), "it is full");
+    let ((), ()) = tokio::join!(feed.push(text(65)), reads(&mut call, 1..=1));
+    // A reader that reads nothing for half a minute is no longer waited for, nor is one that is gone.
+    let started = tokio::time::Instant::now();
+    for n in 66..=5000 {
+        feed.push(text(n)).await;
+    }
+    assert_eq!(started.elapsed(), MINUTE / 2);
+    assert_eq!(call.next().await, Some(Told::Lost(5000 - 4096 - 1)), "what is too much is lost, and told");
+    reads(&mut call, 5000 - 4096 + 1..=5000).await;
+    for n in 5001..=5064 {
+        feed.push(text(n)).await;
+    }
+    let id = call.mark();
+    drop(call);
+    for n in 5065..=5300 {
+        feed.push(text(n)).await;
+    }
+    assert_eq!(started.elapsed(), MINUTE / 2);
+    reads(&mut resumed(&session, &id), 5001..=5300).await;
+    // By bytes as well.
+    let (feed, _call) = session.stream(Some(b"2"));
+    feed.push(vec![b'x'; 1 << 20].into()).await;
+    assert!(timeout(MINUTE / 60, feed.push(text(0))).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_are_kept_for_a_while_and_then_take_nothing() {
+    let world = World::new(9);
+    let session = world.open("/mcp");
+    let kept = |id: &str| {
+        world.sessions.sweep();
+        !matches!(session.resume(id), Resumed::Gone(_))
+    };
+    let mut ended = Vec::new();
+    for reads_to_the_end in [true, true, false] {
+        let (feed, mut call) = session.stream(Some(b"1"));
+        feed.end(Some(text(1)));
+        ended.push(call.mark());
+        if reads_to_the_end {
+            reads(&mut call, 1..=1).await;
+        }
+    }
+    let (running, call) = session.stream(Some(b"3"));
+    let running_id = call.mark();
+    drop(call);
+    running.push(text(1)).await;
+    advance(MINUTE - MINUTE / 60).await;
+    assert!(kept(&ended[0]), "the last bytes may not have arrived");
+    advance(MINUTE / 60).await;
+    assert!(!kept(&ended[1]));
+    advance(MINUTE * 4 - MINUTE / 60).await;
+    assert!(kept(&ended[2]), "and is there for as long again, since it was asked for");
+    advance(MINUTE * 5 - MINUTE / 60).await;
+    assert!(kept(&ended[2]));
+    advance(MINUTE * 5).await;
+    assert!(!kept(&ended[2]) && !kept(&ended[0]));
+    // A call that runs for long is there when its client comes back after long.
+    advance(MINUTE * 20).await;
+    reads(&mut resumed(&session, &running_id), 1..=1).await;
+    running.end(Some(text(2)));
+    advance(MINUTE * 5).await;
+    assert!(!kept(&running_id));
+    assert_eq!(world.sessions.kept(), 0);
+
+    // What its own stream told is let go of as well, but not what it has yet to tell.
+    let mut own = session.attach();
+    assert!((1..=100).all(|n| session.push(text(n))));
+    reads(&mut own, 1..=90).await;
+    let full = world.sessions.kept();
+    advance(MINUTE * 5).await;
+    world.sessions.sweep();
+    assert!(world.sessions.kept() < full / 5, "an idle stream takes little");
+    drop(own);
+    advance(MINUTE * 5).await;
+    world.sessions.sweep();
+    let mut own = session.attach();
+    assert_eq!(own.next().await, Some(Told::Lost(2)), "as few as if it had never been opened");
+    reads(&mut own, 93..=100).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_are_bounded() {
+    let world = World::new(99);
+    let session = world.open("/mcp");
+    // In number: the oldest that have ended go first.
+    let ids: Vec<_> = (0..40)
+        .map(|_| {
+            let (feed, call) = session.stream(Some(b"1"));
+            feed.end(Some(text(1)));
+            call.mark()
+        })
+        .collect();
+    let kept: Vec<_> = ids.iter().map(|id| matches!(session.resume(id), Resumed::Stream(_))).collect();
+    assert!(kept[..24].iter().all(|kept| !kept) && kept[24..].iter().all(|kept| *kept));
+    let running: Vec<_> = (0..200).map(|_| session.stream(Some(b"1"))).collect();
+    let kept = |id: &str| matches!(session.resume(id), Resumed::Stream(_));
+    assert_eq!(running.iter().filter(|(_, call)| kept(&call.mark())).count(), 128);
+    drop(running);
+
+    // In bytes, all together: beyond the limit nothing is kept for those who are away.
+    let big = Bytes::from(vec![b'x'; 1 << 20]);
+    let mut calls = Vec::new();
+    for _ in 0..80 {
+        let session = world.open("/mcp");
+        let (feed, call) = session.stream(Some(b"1"));
+        let id = call.mark();
+        drop(call);
+        feed.add(big.clone());
+        calls.push((session, feed, id));
+    }
+    assert!(world.sessions.kept() <= 66 << 20, "{}", world.sessions.kept());
+    assert!(matches!(calls[0].0.resume(&calls[0].2), Resumed::Stream(_)));
+    assert!(matches!(calls[79].0.resume(&calls[79].2), Resumed::Gone(Some(_))));
+    // One who is there gets everything all the same.
+    let (feed, mut call) = session.stream(Some(b"1"));
+    for n in 1..=100 {
+        feed.push(text(n)).await;
+        reads(&mut call, n..=n).await;
+    }
+    feed.end(Some(big));
+    assert!(matches!(call.next().await, Some(Told::Message { number: 101, last: true, .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ends_keeps_no_stream() {
+    let world = World::new(9);
+    let session = world.open("/mcp");
+    let (feed, mut call) = session.stream(Some(b"1"));
+    let (left, gone) = session.stream(Some(b"2"));
+    let id = gone.mark();
+    drop(gone);
+    left.push(text(1)).await;
+    world.sessions.close(session.id());
+    assert!(matches!(session.resume(&id), Resumed::Gone(_)));
+    left.push(vec![0; 9999].into()).await;
+    feed.push(text(1)).await;
+    reads(&mut call, 1..=1).await; // who is there still gets the answer
+    feed.end(Some(text(2)));
+    reads(&mut call, 2..=2).await;
+    assert!(world.sessions.kept() < 1000, "{}", world.sessions.kept());
+    assert_eq!(session.attach().next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -289,6 +544,7 @@ fn an_idle_session_takes_less_than_a_kibibyte() {
     // Its places in the two tables: 8 bytes and 40, both perhaps half empty.
     let bytes = size_of::<Session>() + texts.map(str::len).iter().sum::<usize>() + 2 * (8 + 1 + 40);
     assert!(bytes < 1024, "{bytes}");
+    assert!(size_of::<spool::Spool>() < 512, "nor does a stream take much: {}", size_of::<spool::Spool>());
 }
 
 #[tokio::test]

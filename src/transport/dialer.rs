@@ -8,8 +8,9 @@ use tokio::sync::Semaphore;
 use super::http::Http;
 use super::stdio::Stdio;
 use super::tls::{self, Trust};
+use super::web::{Older, Web};
 use super::{Failure, Link};
-use crate::config::{HttpTransport, Limits, Reach, Server};
+use crate::config::{Limits, Reach, Server};
 
 /// Children being started at a time: more of them slow each other, and us, down.
 const SLOTS: usize = 3;
@@ -29,31 +30,31 @@ impl From<&Limits> for Sizes {
     }
 }
 
-/// Makes links. Holds what they share: the machine's certificate authorities and the slots for starting children.
+/// Makes links. Holds what they share: the machine's certificate authorities, which servers speak only the older HTTP
+/// transport, and the slots for starting children.
 #[derive(Debug)]
 pub struct Dialer {
     sizes: Sizes,
     trust: Trust,
+    older: Arc<Older>,
     slots: Arc<Semaphore>,
 }
 
 impl Dialer {
     /// A dialer for messages of these sizes.
     pub fn new(sizes: Sizes) -> Self {
-        Self { sizes, trust: Trust::default(), slots: Arc::new(Semaphore::new(SLOTS)) }
+        Self { sizes, trust: Trust::default(), older: Arc::default(), slots: Arc::new(Semaphore::new(SLOTS)) }
     }
 
     /// A link to `server`. Over HTTP nothing is sent yet, only certificates are read; a child is started, once less than
     /// three others are starting.
     pub async fn dial(&self, server: &Server) -> Result<Link, Failure> {
         match &server.reach {
-            Reach::Http(http) if http.transport == HttpTransport::Sse => {
-                Err(Failure::Unsupported("the older HTTP+SSE transport is not spoken yet".into()))
-            }
-            Reach::Http(http) => {
-                let secure = http.url.scheme() == Some(&Scheme::HTTPS);
-                let tls = if secure { self.trust.client(&http.tls).await? } else { tls::none()? };
-                Ok(Link::http(Http::new(http, &server.secrets, tls, self.sizes)))
+            Reach::Http(config) => {
+                let secure = config.url.scheme() == Some(&Scheme::HTTPS);
+                let tls = if secure { self.trust.client(&config.tls).await? } else { tls::none()? };
+                let http = Http::new(config, &server.secrets, tls, self.sizes);
+                Ok(Link::web(Web::new(config, http, server.name.clone(), Arc::clone(&self.older))))
             }
             Reach::Stdio(stdio) => {
                 let closed = |_| Failure::Unreachable("no slot to start it".into());

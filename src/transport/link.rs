@@ -1,12 +1,13 @@
 //! One live connection to a server.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::http::{Exchange, Http, Stream};
-use super::stdio::{Call, Stdio, Unbound};
+use super::http::{Exchange, Posted, Stream};
+use super::stdio::Stdio;
+use super::table::{Call, Unbound, gone};
+use super::web::{Begun, Web};
 use super::{Counts, Failure};
 use crate::wire::Message;
 
@@ -14,13 +15,13 @@ use crate::wire::Message;
 pub struct Link(Way);
 
 enum Way {
-    Http(Arc<Http>),
+    Web(Web),
     Stdio(Stdio),
 }
 
 impl Link {
-    pub(super) fn http(http: Http) -> Self {
-        Self(Way::Http(Arc::new(http)))
+    pub(super) fn web(web: Web) -> Self {
+        Self(Way::Web(web))
     }
 
     pub(super) fn stdio(stdio: Stdio) -> Self {
@@ -28,11 +29,12 @@ impl Link {
     }
 
     /// Sends a request whose id, and progress token if it has one, is `id`: unique among the calls in flight on this
-    /// link. Over HTTP nothing happens until the reply is polled; to a child it is queued for writing when this
-    /// returns, after waiting for room.
+    /// link. Over HTTP nothing happens until the reply is polled, but for the first request of a link: where it is not
+    /// known which HTTP transport the server speaks, it is found out with that before this returns. To a child the
+    /// request is queued for writing when this returns, after waiting for room.
     pub async fn request(&self, id: u64, text: Bytes) -> Result<Reply, Failure> {
         Ok(Reply(match &self.0 {
-            Way::Http(http) => Answers::Http(http.request(id, text)?),
+            Way::Web(web) => web.request(id, text).await?,
             Way::Stdio(stdio) => Answers::Stdio(stdio.request(id, text).await?),
         }))
     }
@@ -40,7 +42,7 @@ impl Link {
     /// Sends a notification, or a response of ours.
     pub async fn send(&self, text: Bytes) -> Result<(), Failure> {
         match &self.0 {
-            Way::Http(http) => http.send(text).await,
+            Way::Web(web) => web.send(text).await,
             Way::Stdio(stdio) => stdio.send(text).await,
         }
     }
@@ -49,15 +51,15 @@ impl Link {
     /// only before this.
     pub fn agree(&self, revision: &str) {
         match &self.0 {
-            Way::Http(http) => http.agree(revision),
+            Way::Web(web) => web.agree(revision),
             Way::Stdio(_) => {}
         }
     }
 
-    /// Whether the server gave us a session.
+    /// Whether the server gave us a session. A link of the older transport always is one.
     pub fn has_session(&self) -> bool {
         match &self.0 {
-            Way::Http(http) => http.has_session(),
+            Way::Web(web) => web.has_session(),
             Way::Stdio(_) => false,
         }
     }
@@ -65,16 +67,16 @@ impl Link {
     /// Says that the child has started well, so the next may be started.
     pub fn settled(&self) {
         match &self.0 {
-            Way::Http(_) => {}
+            Way::Web(_) => {}
             Way::Stdio(stdio) => stdio.settled(),
         }
     }
 
-    /// The messages that belong to no call. [`Failure::Unsupported`] where the server offers no such stream, or a
-    /// child's are read by somebody already.
+    /// The messages that belong to no call. [`Failure::Unsupported`] where the server offers no such stream, or those of
+    /// a link with one stream for all, which a child and the older transport have, are read by somebody already.
     pub async fn listen(&self) -> Result<Inbound, Failure> {
         Ok(Inbound(match &self.0 {
-            Way::Http(http) => Unasked::Http(Box::new(Stream::open(http).await?)),
+            Way::Web(web) => web.listen().await?,
             Way::Stdio(stdio) => Unasked::Stdio(stdio.listen()?),
         }))
     }
@@ -82,16 +84,16 @@ impl Link {
     /// What was dropped so far.
     pub fn counts(&self) -> Counts {
         match &self.0 {
-            Way::Http(http) => http.tally.counts(),
+            Way::Web(web) => web.counts(),
             Way::Stdio(stdio) => stdio.tally().counts(),
         }
     }
 
-    /// Ends it: the session is deleted (two seconds at most), or the child's group is stopped and reaped (some five at
+    /// Ends it: the session is deleted (two seconds at most) or its stream ended, or the child's group is stopped and reaped (some five at
     /// most). Calls in flight get [`Failure::Cut`]. May be called again, and waits then as well.
     pub async fn close(&self) {
         match &self.0 {
-            Way::Http(http) => http.close().await,
+            Way::Web(web) => web.close().await,
             Way::Stdio(stdio) => stdio.close().await,
         }
     }
@@ -104,8 +106,10 @@ pub struct Reply(Answers);
     clippy::large_enum_variant,
     reason = "a box for every call costs more than moving a few hundred bytes"
 )]
-enum Answers {
+pub(super) enum Answers {
     Http(Exchange),
+    Begun(Box<Begun>),
+    Sse(Posted),
     Stdio(Call),
 }
 
@@ -114,6 +118,8 @@ impl Reply {
     pub async fn next(&mut self) -> Result<Message, Failure> {
         match &mut self.0 {
             Answers::Http(exchange) => exchange.next().await,
+            Answers::Begun(begun) => begun.next().await,
+            Answers::Sse(posted) => posted.next().await,
             Answers::Stdio(call) => call.next().await,
         }
     }
@@ -122,17 +128,20 @@ impl Reply {
 /// The messages of a link that belong to no call.
 pub struct Inbound(Unasked);
 
-enum Unasked {
+pub(super) enum Unasked {
     Http(Box<Stream>),
+    Sse(Unbound),
     Stdio(Unbound),
 }
 
 impl Inbound {
-    /// The next message; an error means that the stream or the child ended, and why. Cancel-safe. What a child sends
-    /// while nobody reads is kept up to 256 messages, the newest ones.
+    /// The next message; an error means that the stream or the child ended, and why: [`Failure::Unreachable`] where the
+    /// link has ended with a stream of the older transport. Cancel-safe. What a link with one stream for all brings while
+    /// nobody reads is kept up to 256 messages, the newest ones.
     pub async fn next(&mut self) -> Result<Message, Failure> {
         match &mut self.0 {
             Unasked::Http(stream) => stream.next().await,
+            Unasked::Sse(unbound) => unbound.next().await.map_err(|why| gone(&why)),
             Unasked::Stdio(unbound) => unbound.next().await,
         }
     }
@@ -141,7 +150,7 @@ impl Inbound {
     pub fn retry(&self) -> Option<Duration> {
         match &self.0 {
             Unasked::Http(stream) => stream.retry(),
-            Unasked::Stdio(_) => None,
+            Unasked::Sse(_) | Unasked::Stdio(_) => None,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counts {
     /// Answers and progress that no call waits for.
     pub stray: u64,
-    /// Lines that are no message.
+    /// Lines, or events of the older transport, that are no message.
     pub skipped: u64,
     /// Messages that nobody read in time.
     pub overflowed: u64,

@@ -147,11 +147,16 @@ pub(super) async fn link(reach: Reach) -> Result<Link, Failure> {
     Dialer::new(SIZES).dial(&server(reach)).await
 }
 
+/// A server that is known to speak streamable HTTP.
 pub(super) fn http(uri: &str) -> Reach {
+    speaking(uri, HttpTransport::Streamable)
+}
+
+pub(super) fn speaking(uri: &str, transport: HttpTransport) -> Reach {
     Reach::Http(Http {
         url: uri.parse::<Uri>().unwrap(),
         headers: vec![(HeaderName::from_static("x-api-key"), HeaderValue::from_static("canary-in-a-header"))],
-        transport: HttpTransport::Infer,
+        transport,
         tls: Tls::default(),
     })
 }

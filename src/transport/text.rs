@@ -29,6 +29,11 @@ impl Secrets {
         Self(hidden)
     }
 
+    /// These and `more`.
+    pub(super) fn with<'a>(&'a self, more: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::new(self.0.iter().map(String::as_str).chain(more))
+    }
+
     /// The start of `text` on one line without control characters, at most `most` characters.
     pub(super) fn plain(&self, text: &[u8], most: usize) -> String {
         let head = text.get(..HEAD.max(most)).unwrap_or(text);
@@ -109,6 +114,7 @@ mod tests {
         assert_eq!(secrets.plain(b"bad token sk-123456789, info", 99), "bad token ***, info");
         assert_eq!(secrets.plain(b"got Bearer sk-123456789", 99), "got ***");
         assert_eq!(format!("{secrets:?}"), "Secrets(2)");
+        assert_eq!(secrets.with(["abcdefgh"]).plain(b"abcdefgh sk-123456789", 99), "*** ***");
     }
 
     #[test]

@@ -50,6 +50,20 @@ pub fn failure(id: &[u8], error: &[u8]) -> Bytes {
     [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error, b"}"].concat().into()
 }
 
+/// Several raw JSON texts as an array.
+pub fn array(texts: &[Bytes]) -> Bytes {
+    let mut out = BytesMut::with_capacity(texts.iter().map(|text| text.len() + 1).sum::<usize>() + 2);
+    for (n, text) in texts.iter().enumerate() {
+        out.put_u8(if n == 0 { b'[' } else { b',' });
+        out.put_slice(text);
+    }
+    if texts.is_empty() {
+        out.put_u8(b'[');
+    }
+    out.put_u8(b']');
+    out.freeze()
+}
+
 /// `text`, valid JSON, on one line. Line breaks can only stand between its tokens, so nothing of it changes.
 pub fn flat(text: Bytes) -> Bytes {
     if memchr2(b'\n', b'\r', &text).is_none() {
@@ -68,6 +82,8 @@ mod tests {
             crate::wire::Message::parse(error(Some(br#""a""#), Code::Parse, "a \"b\"\n"), 9).unwrap();
         assert_eq!(message.id().unwrap(), r#""a""#);
         assert_eq!(message.body().unwrap(), r#"{"code":-32700,"message":"a \"b\"\n"}"#);
+        assert_eq!(array(&[]), "[]");
+        assert_eq!(array(&["1".into(), "{}".into()]), "[1,{}]");
         assert_eq!(flat("{\n\"a\":1\r\n}".into()), r#"{ "a":1  }"#);
     }
 }

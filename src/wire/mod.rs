@@ -11,8 +11,8 @@ mod message;
 mod scan;
 mod sse;
 
-pub use build::{error, error_with, failure, flat, notification, quoted, request, response};
+pub use build::{array, error, error_with, failure, flat, notification, quoted, request, response};
 pub use code::Code;
 pub use member::{Malformed, Span, Text, elements, members};
 pub use message::{Kind, Message};
-pub use sse::{Event, SseDecoder, SseTooLong, comment, frame};
+pub use sse::{Event, SseDecoder, SseTooLong, comment, frame, frame_as, priming};

@@ -164,6 +164,23 @@ pub fn frame(message: &Bytes) -> Bytes {
     out.freeze()
 }
 
+/// One message as an event with an id, which must be on one line.
+pub fn frame_as(id: &str, message: &Bytes) -> Bytes {
+    let message = flat(message.clone());
+    let mut out = BytesMut::with_capacity(message.len() + id.len() + 32);
+    out.put_slice(b"id: ");
+    out.put_slice(id.as_bytes());
+    out.put_slice(b"\nevent: message\ndata: ");
+    out.put_slice(&message);
+    out.put_slice(b"\n\n");
+    out.freeze()
+}
+
+/// An event that says nothing but where a stream can be resumed, and after how many milliseconds it should be.
+pub fn priming(id: &str, retry_ms: u64) -> Bytes {
+    format!("id: {id}\nretry: {retry_ms}\ndata: \n\n").into()
+}
+
 /// A comment: shows that a stream lives and keeps middle boxes from closing it.
 pub fn comment() -> Bytes {
     Bytes::from_static(b": \n\n")
@@ -208,7 +225,17 @@ mod tests {
 
     #[test]
     fn a_frame_is_one_event() {
-        let events = decode(&frame(&"{\n\"a\":1}".into()), 3);
-        assert_eq!(events, [Event { kind: "message".into(), data: "{ \"a\":1}".into() }]);
+        let message = "{\n\"a\":1}".into();
+        for frame in [frame(&message), frame_as("a-1", &message)] {
+            let events = decode(&frame, 3);
+            assert_eq!(events, [Event { kind: "message".into(), data: "{ \"a\":1}".into() }]);
+        }
+        let mut decoder = SseDecoder::new(99);
+        decoder.push(&frame_as("a-1", &message));
+        decoder.next_event().unwrap().unwrap();
+        assert_eq!(decoder.last_id(), Some("a-1"));
+        decoder.push(&priming("a-2", 70));
+        assert_eq!(decoder.next_event(), Ok(None));
+        assert_eq!((decoder.last_id(), decoder.retry_ms()), (Some("a-2"), Some(70)));
     }
 }

@@ -26,6 +26,11 @@ async fn payloads_pass_byte_for_byte_over_http() {
 }
 
 #[tokio::test]
+async fn payloads_pass_byte_for_byte_over_sse() {
+    payloads_pass(Fake::sse(odd_server())).await;
+}
+
+#[tokio::test]
 async fn payloads_pass_byte_for_byte_over_stdio() {
     payloads_pass(Fake::stdio(odd_server())).await;
 }

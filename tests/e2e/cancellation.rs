@@ -73,7 +73,7 @@ async fn a_silent_server_is_cancelled_after_the_timeout_and_progress_gives_time_
             Reply::Steps(quarter.iter().cycle().take(10).cloned().chain([answer("done")]).collect())
         })
     };
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let (silent, busy, endless) = (make(Script::answering(|_| Reply::Stall)), make(busy()), make(busy()));
         let servers = entries(&[
             ("silent", silent.entry_with(r#", "timeout": "300ms""#)),
@@ -106,7 +106,7 @@ async fn a_silent_server_is_cancelled_after_the_timeout_and_progress_gives_time_
 
 #[tokio::test]
 async fn a_client_that_hangs_up_has_not_cancelled() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let gate = CancellationToken::new();
         let up = make(gated(&gate));
         let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;

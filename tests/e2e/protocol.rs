@@ -231,11 +231,12 @@ async fn progress_makes_events_at_once_and_bears_the_clients_own_token() {
             ])
         })
     };
-    let fakes = [Fake::http(script(gate.clone())), Fake::stdio(script(gate.clone()))];
-    let servers = entries(&[("http", fakes[0].entry()), ("stdio", fakes[1].entry())]);
+    let fakes = [Fake::http, Fake::sse, Fake::stdio].map(|make| make(script(gate.clone())));
+    let names = ["http", "sse", "stdio"];
+    let servers = entries(&[0, 1, 2].map(|n| (names[n], fakes[n].entry())));
     let world = World::start(&file("", &servers)).await.ready().await;
     let client = Client::open(&world, "/mcp").await;
-    for (fake, name) in fakes.iter().zip(["http", "stdio"]) {
+    for (fake, name) in fakes.iter().zip(names) {
         for (id, token) in ["\"7\"", "7", "\"\\u0061\"", "123456789012345678901234567890"].iter().enumerate()
         {
             let call = format!(
@@ -265,8 +266,9 @@ async fn clients_with_the_same_ids_and_tokens_never_hear_of_one_another() {
             Reply::Steps(vec![Step::Send(progress.clone()), Step::Send(progress), answer(&said)])
         })
     };
-    let fakes = [Fake::http(crossing()), Fake::stdio(crossing())];
-    let servers = entries(&[("http", fakes[0].entry()), ("stdio", fakes[1].entry())]);
+    let fakes = [Fake::http, Fake::sse, Fake::stdio].map(|make| make(crossing()));
+    let names = ["http", "sse", "stdio"];
+    let servers = entries(&[0, 1, 2].map(|n| (names[n], fakes[n].entry())));
     let world = Arc::new(World::start(&file("", &servers)).await.ready().await);
     let mut clients = tokio::task::JoinSet::new();
     for n in 0..CLIENTS {
@@ -274,7 +276,7 @@ async fn clients_with_the_same_ids_and_tokens_never_hear_of_one_another() {
         clients.spawn(async move {
             let client = Client::open(&world, "/mcp").await;
             for id in 0..CALLS {
-                let server = if (n + id) % 2 == 0 { "http" } else { "stdio" };
+                let server = names[(n + id) % names.len()];
                 let said = format!("{n}-{id}");
                 let call = format!(
                     r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"who_mcp_{server}","arguments":{{"said":"{said}"}},"_meta":{{"progressToken":1}}}}}}"#

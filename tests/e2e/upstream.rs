@@ -113,7 +113,7 @@ async fn all_pages_are_followed_and_a_circle_ends_and_is_seen() {
 
 #[tokio::test]
 async fn a_changed_list_is_told_and_its_new_tools_can_be_called() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(Script { tells: true, ..Script::default() });
         let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
         let (all, own) = (Client::open(&world, "/mcp").await, Client::open(&world, "/mcp/up").await);
@@ -179,7 +179,7 @@ async fn a_stream_cut_in_the_middle_costs_its_own_call_only() {
 
 #[tokio::test]
 async fn a_servers_own_requests_are_answered() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(Script { tells: true, ..Script::default() });
         let _world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
         up.saw(|seen| seen.kind == "GET" || seen.kind == "START").await;

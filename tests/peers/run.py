@@ -26,6 +26,8 @@ VOLATILE = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?"
     r"|\w{3} \w{3} \d\d \d{4} \d\d:\d\d:\d\d GMT[+-]\d{4}( \([^)]*\))?"
     r"|\b\d\d?:\d\d:\d\d [AP]M"
+    r"|\b[0-9a-f]{32}\b"  # ids of tasks
+    r"|session [\w.~-]+"  # server-everything names the session
     r"| object at 0x[0-9a-f]+"  # server-git prints a Python object's address
     r"|\b(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b"
 )
@@ -103,6 +105,7 @@ class Tests:
         return [
             self.many_servers_three_clients,
             self.what_works_direct_works_through,
+            self.every_tool_of_everything,
             self.a_name_of_no_server_is_refused,
         ]
 
@@ -147,6 +150,26 @@ class Tests:
         yield f"/mcp/{server.name}", self.run(client, server, [f"{self.base}/{server.name}"])
         if client == THREE[0]:  # the other clients meet the suffixed names in the first test
             yield "/mcp", raw_names(server, self.run(client, server, [self.base], suffix=True), direct)
+
+    def every_tool_of_everything(self) -> str:
+        """All of server-everything's tools, with a client that samples, elicits, has roots and runs tasks."""
+        own = {"command": str(world.NODE), "args": [world.npm("@modelcontextprotocol/server-everything"), "stdio"]}
+        servers = {"shared": own, "own": own | {"interactive": True}, "http": self.servers[1].entry}
+        direct = world.all_tools(["--stdio", own["command"], *own["args"]])
+        steps = 0
+        with world.trunkline(self.state.parent, servers) as base:
+            for name, path, suffix in (("shared", "/shared", ""), ("own", "", "_mcp_own"), ("http", "/http", "")):
+                through = world.all_tools([base + path], SUFFIX=suffix, **({"NO_UPDATES": "1"} if name == "http" else {}))
+                if name == "http":
+                    direct |= {"updated": None}
+                what = f"{name}, all tools"
+                steps += same(f"{what}: names", direct["tools"], through["tools"])
+                for tool, call in direct["calls"].items():
+                    if tool != "get-env":
+                        steps += same(f"{what}: {tool}", call, through["calls"][tool])
+                assert "PATH" in json.dumps(through["calls"]["get-env"]), what
+                steps += same(f"{what}: the rest", *({k: t[k] for k in ("read", "updated", "logged")} for t in (direct, through)))
+        return f"{len(direct['tools'])} tools, {len(servers)} ways, {steps} steps compared"
 
     def a_name_of_no_server_is_refused(self) -> str:
         """`/mcp` answers -32602 to a name that no server owns."""

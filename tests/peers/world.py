@@ -95,8 +95,9 @@ def everything_over_http(folder: Path) -> Iterator[str]:
 @contextlib.contextmanager
 def trunkline(folder: Path, servers: dict) -> Iterator[str]:
     """trunkline with nothing but these servers in its file; gives the base URL once its first listing round is done."""
-    port, admin, log = free_port(), free_port(), folder / "trunkline.log"
-    config = folder / "trunkline.json"
+    port, admin = free_port(), free_port()
+    log = folder / f"trunkline-{port}.log"
+    config = folder / f"trunkline-{port}.json"
     config.write_text(
         json.dumps(
             {"listen": f"127.0.0.1:{port}", "admin": {"listen": f"127.0.0.1:{admin}"}, "mcpServers": servers}, indent=1
@@ -106,6 +107,15 @@ def trunkline(folder: Path, servers: dict) -> Iterator[str]:
         for probe in ("startz", "readyz"):
             wait_until(lambda: status(f"http://127.0.0.1:{admin}/{probe}") == 200, process, log, f"trunkline {probe}")
         yield f"http://127.0.0.1:{port}/mcp"
+
+
+def all_tools(target: list[str], **extra: str) -> dict:
+    """Runs the client that calls every tool of server-everything and gives its transcript."""
+    command = [str(NODE), str(HERE / "clients" / "all_tools.mjs"), *target]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, env=os.environ | extra, capture_output=True, text=True, timeout=90)
+    if done.returncode:
+        raise RuntimeError(f"{target[0]}: exit code {done.returncode}\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout)
 
 
 def ask(client: str, target: list[str], steps: list[dict], env: dict | None = None) -> dict:

@@ -1,6 +1,6 @@
 //! A fake MCP server.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::{Reply, SOON, Script, bridge, http, stdio};
+use super::{Reply, SOON, Script, bridge, http, sse, stdio};
 
 /// A fake MCP server over HTTP, or behind a child process; it ends with its owner.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ pub(crate) struct Fake {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Http,
+    Sse,
     Stdio,
 }
 
@@ -64,6 +65,8 @@ pub(crate) struct Seen {
 pub(super) struct Shared {
     pub(super) script: Mutex<Script>,
     pub(super) sessions: Mutex<HashSet<String>>,
+    /// The open streams of the older transport, by session.
+    pub(super) streams: Mutex<HashMap<String, http::Writer>>,
     pub(super) seen: watch::Sender<Vec<Seen>>,
     /// What goes to whoever listens.
     pub(super) unasked: broadcast::Sender<String>,
@@ -131,6 +134,11 @@ impl Fake {
         Self::start(script, Way::Http)
     }
 
+    /// A server at a URL that speaks the older HTTP+SSE alone.
+    pub(crate) fn sse(script: Script) -> Self {
+        Self::start(script, Way::Sse)
+    }
+
     /// A server behind a child, which trunkline starts.
     pub(crate) fn stdio(script: Script) -> Self {
         Self::start(script, Way::Stdio)
@@ -140,6 +148,7 @@ impl Fake {
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
             sessions: Mutex::default(),
+            streams: Mutex::default(),
             seen: watch::Sender::default(),
             unasked: broadcast::Sender::new(64),
             tasks: TaskTracker::new(),
@@ -194,6 +203,7 @@ impl Fake {
     pub(crate) fn entry_with(&self, more: &str) -> String {
         match self.way {
             Way::Http => format!(r#"{{"url": "http://{}/mcp"{more}}}"#, self.address),
+            Way::Sse => format!(r#"{{"url": "http://{}/sse"{more}}}"#, self.address),
             Way::Stdio => bridge::entry(self.address, more),
         }
     }
@@ -277,6 +287,7 @@ async fn accept(shared: Arc<Shared>, way: Way, listener: TcpListener, closing: C
             tasks.spawn(async move {
                 match way {
                     Way::Http => closing.run_until_cancelled(http::serve(shared, connection)).await,
+                    Way::Sse => closing.run_until_cancelled(sse::serve(shared, connection)).await,
                     Way::Stdio => closing.run_until_cancelled(stdio::serve(shared, connection)).await,
                 }
             });

@@ -19,7 +19,8 @@ use tokio::sync::mpsc;
 use super::fake::Shared;
 use super::{Reply, Seen, Step};
 
-type Answer = Response<Either<Full<Bytes>, Stream>>;
+pub(super) type Answer = Response<Either<Full<Bytes>, Stream>>;
+pub(super) type Writer = mpsc::Sender<io::Result<Bytes>>;
 
 /// A body that is written bit by bit; an error breaks the connection.
 pub(super) struct Stream(mpsc::Receiver<io::Result<Bytes>>);
@@ -146,7 +147,7 @@ fn listen(shared: &Arc<Shared>) -> Answer {
     events(from)
 }
 
-fn events(from: mpsc::Receiver<io::Result<Bytes>>) -> Answer {
+pub(super) fn events(from: mpsc::Receiver<io::Result<Bytes>>) -> Answer {
     let answer = Response::builder().header("content-type", "text/event-stream");
     answer.body(Either::Right(Stream(from))).unwrap()
 }
@@ -155,11 +156,11 @@ fn whole(kind: &str, text: String) -> Answer {
     Response::builder().header("content-type", kind).body(Either::Left(Full::from(text))).unwrap()
 }
 
-fn bare(code: u16) -> Answer {
+pub(super) fn bare(code: u16) -> Answer {
     Response::builder().status(code).body(Either::Left(Full::default())).unwrap()
 }
 
-fn mint() -> String {
+pub(super) fn mint() -> String {
     static LAST: AtomicU64 = AtomicU64::new(0);
     format!("session-{}", LAST.fetch_add(1, Ordering::Relaxed))
 }

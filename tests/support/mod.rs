@@ -9,6 +9,7 @@ mod http;
 mod inside;
 pub(crate) mod process;
 mod script;
+mod sse;
 mod stdio;
 mod world;
 

@@ -10,11 +10,12 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 
+use super::Http;
 use super::lease::Lease;
 use super::pool::Pool;
-use crate::transport::text::{Secrets, reason};
+use crate::transport::text::reason;
 use crate::transport::{Failure, Sizes, batch};
-use crate::wire::{Message, SseDecoder};
+use crate::wire::{Event, Message, SseDecoder};
 
 /// The body of a response, and the connection that it comes through: free for others once it is read to its end, and
 /// closed if it is dropped before.
@@ -29,23 +30,20 @@ impl Body {
         Self { incoming, lease: Some(lease) }
     }
 
-    /// Whether nothing is left, as far as is known without reading; the connection is free then.
-    pub(super) fn is_over(&mut self, pool: &Arc<Pool>) -> bool {
-        let over = self.incoming.is_end_stream();
-        if over {
-            self.free(pool);
-        }
-        over
-    }
-
-    /// Whether the end is there already. Swallows what is there instead.
+    /// Whether the end is there already; the connection is free then. Swallows a little that is there before it.
     pub(super) fn ends_now(&mut self, pool: &Arc<Pool>) -> bool {
-        let next = Pin::new(&mut self.incoming).poll_frame(&mut Context::from_waker(Waker::noop()));
-        let ends = matches!(next, Poll::Ready(None));
-        if ends {
-            self.free(pool);
+        const FEW: usize = 4;
+        for _ in 0..FEW {
+            match Pin::new(&mut self.incoming).poll_frame(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(None) => {
+                    self.free(pool);
+                    return true;
+                }
+                Poll::Ready(Some(Err(_))) | Poll::Pending => return false,
+            }
         }
-        ends
+        false
     }
 
     /// The next bytes; `None` at the end.
@@ -109,6 +107,9 @@ impl Whole {
     }
 }
 
+/// The kind of events that hold messages.
+pub(super) const MESSAGE: &str = "message";
+
 /// A stream of events, each a message.
 #[derive(Debug)]
 pub(super) struct Events {
@@ -125,26 +126,30 @@ impl Events {
     }
 
     /// The next message; `None` where the stream ended as it should.
-    pub(super) async fn next(
-        &mut self,
-        pool: &Arc<Pool>,
-        secrets: &Secrets,
-    ) -> Result<Option<Message>, Failure> {
+    pub(super) async fn next(&mut self, http: &Http) -> Result<Option<Message>, Failure> {
         loop {
             if let Some(message) = self.ready.pop_front() {
                 return Ok(Some(message));
             }
-            match self.decoder.next_event().map_err(|too_long| Failure::TooLarge(too_long.0))? {
-                Some(event) if event.kind == "message" => {
-                    let text = event.data.clone();
-                    batch::each(text, self.depth, |message| self.ready.push_back(message))
-                        .map_err(|why| batch::garbage(&event.data, &why, secrets))?;
-                }
-                Some(_) => {} // kinds we do not know are to be ignored
-                None => match self.body.chunk(pool).await? {
-                    Some(chunk) => self.decoder.push(&chunk),
-                    None => return Ok(None),
-                },
+            let Some(event) = self.event(&http.pool).await? else { return Ok(None) };
+            if event.kind == MESSAGE {
+                let text = event.data.clone();
+                batch::each(text, self.depth, |message| self.ready.push_back(message))
+                    .map_err(|why| batch::garbage(&event.data, &why, &http.secrets.load()))?;
+            } // kinds we do not know are to be ignored
+        }
+    }
+
+    /// The next event, whatever its kind; `None` where the stream ended as it should.
+    pub(super) async fn event(&mut self, pool: &Arc<Pool>) -> Result<Option<Event>, Failure> {
+        loop {
+            let event = self.decoder.next_event().map_err(|too_long| Failure::TooLarge(too_long.0))?;
+            if event.is_some() {
+                return Ok(event);
+            }
+            match self.body.chunk(pool).await? {
+                Some(chunk) => self.decoder.push(&chunk),
+                None => return Ok(None),
             }
         }
     }

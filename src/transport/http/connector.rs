@@ -16,8 +16,11 @@ use crate::transport::text::reason;
 const TCP_CONNECT: Duration = Duration::from_secs(3);
 /// Looking the name up, TCP and TLS together.
 const CONNECT: Duration = Duration::from_secs(8);
-/// How soon a dead peer is noticed on a connection that waits.
+/// After what silence a peer is asked whether it is alive.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// How often it is asked again, and how often in vain before it counts as dead. The system's own figures make more than
+/// ten minutes, for which a stream would look alive.
+const ASK_AGAIN: (Duration, u32) = (Duration::from_secs(10), 3);
 
 /// What a connection's bytes go through.
 pub(super) type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
@@ -37,6 +40,8 @@ impl Connector {
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(TCP_CONNECT));
         tcp.set_keepalive(Some(KEEP_ALIVE));
+        tcp.set_keepalive_interval(Some(ASK_AGAIN.0));
+        tcp.set_keepalive_retries(Some(ASK_AGAIN.1));
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_or_http()

@@ -91,7 +91,7 @@ impl Exchange {
                         return Ok(message);
                     }
                 }
-                Stage::Streaming(events) => match events.next(&self.http.pool, &self.http.secrets).await {
+                Stage::Streaming(events) => match events.next(&self.http).await {
                     Ok(Some(message)) => match self.role(&message) {
                         Role::Aside => return Ok(message),
                         Role::Stray => self.http.tally.stray.add(1),
@@ -181,7 +181,7 @@ impl Exchange {
                 Err(Failure::SessionGone)
             }
             Ok(message) if self.is_answer(&message) => Ok(Some(self.finish(message))),
-            _ => Err(Failure::Status { code, snippet: self.http.secrets.snippet(&text) }),
+            _ => Err(Failure::Status { code, snippet: self.http.secrets.load().snippet(&text) }),
         }
     }
 
@@ -193,7 +193,7 @@ impl Exchange {
             Role::Answer if answer.is_none() => answer = Some(message),
             Role::Answer | Role::Stray => self.http.tally.stray.add(1),
         });
-        each.map_err(|why| batch::garbage(text, &why, &self.http.secrets))?;
+        each.map_err(|why| batch::garbage(text, &why, &self.http.secrets.load()))?;
         if told.is_empty() && answer.is_some() {
             return Ok(answer.map(|answer| self.finish(answer)));
         }
@@ -244,10 +244,7 @@ impl Exchange {
         }
         if let Stage::Streaming(events) = std::mem::replace(&mut self.stage, Stage::Answered) {
             // Most servers end the stream right behind the answer. Dropped before that, the connection would be lost.
-            let mut body = events.into_body();
-            if !body.ends_now(&self.http.pool) {
-                self.http.leave(body);
-            }
+            self.http.leave(events.into_body());
         }
         answer
     }

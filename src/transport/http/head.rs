@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
-    HeaderValue, TE, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap,
+    HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use hyper::http::uri::Scheme;
 use hyper::{Method, Response, Uri};
 
-use super::judge::{Verdict, judge};
+use super::judge::{Away, Verdict, judge, within};
 use super::lease::Request;
 use crate::config;
 
@@ -97,6 +97,16 @@ impl Head {
         Self { target: target(uri), uri: uri.clone(), ..self.clone() }
     }
 
+    /// For the older transport: messages go to `uri`, which names our session.
+    pub(super) fn posting_to(&self, uri: &Uri) -> Self {
+        Self { has_session: true, ..self.at(uri) }
+    }
+
+    /// The place `there` of the same server, as it is seen from here.
+    pub(super) fn within(&self, there: &str) -> Result<Uri, Away> {
+        within(&self.uri, there)
+    }
+
     /// `what` as a request for a connection of HTTP/2 or 1.1.
     pub(super) fn request(&self, what: &What, http2: bool) -> Request {
         let mut headers = self.headers.clone();
@@ -105,6 +115,8 @@ impl Head {
             What::Get(last) => {
                 headers.remove(CONTENT_TYPE);
                 headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+                // Some proxies would collect the stream first.
+                headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
                 if let Some(value) = last.as_deref().and_then(|last| HeaderValue::from_str(last).ok()) {
                     headers.insert(LAST_EVENT, value);
                 }

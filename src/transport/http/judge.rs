@@ -65,23 +65,30 @@ fn has_type(headers: &HeaderMap, wanted: &str) -> bool {
 /// Only 307 and 308 keep a POST what it is, and only the same origin may see our headers.
 fn elsewhere(status: StatusCode, headers: &HeaderMap, uri: &Uri) -> Verdict {
     let refused = |why: String| Verdict::Refused(Failure::Status { code: status.as_u16(), snippet: why });
-    let target = || {
-        let here = Url::parse(&uri.to_string()).ok()?;
-        let mut there = here.join(headers.get(LOCATION)?.to_str().ok()?).ok()?;
-        there.set_fragment(None);
-        Some((here, there))
-    };
-    let Some((here, there)) = target() else { return refused("a redirect to nowhere".into()) };
-    if here.origin() != there.origin() || !there.username().is_empty() || there.password().is_some() {
-        let origin = plain(&there.origin().ascii_serialization(), SHORT);
-        return refused(format!("redirects to {origin}, which is not followed"));
-    }
-    match there.as_str().parse() {
+    let place = headers.get(LOCATION).and_then(|place| place.to_str().ok());
+    match place.map_or(Err(Away(None)), |place| within(uri, place)) {
         Ok(uri) if matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) => {
             Verdict::Elsewhere(uri)
         }
-        _ => refused("a redirect that does not keep the request as it is".into()),
+        Ok(_) => refused("a redirect that does not keep the request as it is".into()),
+        Err(Away(Some(origin))) => refused(format!("redirects to {origin}, which is not followed")),
+        Err(Away(None)) => refused("a redirect to nowhere".into()),
     }
+}
+
+/// A place that is not on the same server: of which origin it is, if it is a place at all.
+#[derive(Debug, PartialEq)]
+pub(super) struct Away(pub(super) Option<String>);
+
+/// The place `there`, absolute or seen from `here`, which must be of the same origin.
+pub(super) fn within(here: &Uri, there: &str) -> Result<Uri, Away> {
+    let here = Url::parse(&here.to_string()).map_err(|_| Away(None))?;
+    let mut there = here.join(there).map_err(|_| Away(None))?;
+    if here.origin() != there.origin() || !there.username().is_empty() || there.password().is_some() {
+        return Err(Away(Some(plain(&there.origin().ascii_serialization(), SHORT))));
+    }
+    there.set_fragment(None); // it is never sent
+    there.as_str().parse().map_err(|_| Away(None))
 }
 
 /// `Retry-After`: seconds, or a date.

@@ -1,6 +1,7 @@
-//! A server reached over streamable HTTP (specification, `basic/transports`).
+//! A server reached over streamable HTTP (specification, `basic/transports`), or over the older HTTP+SSE, whose requests
+//! are made of the same parts.
 //!
-//! A call costs no task and no channel of ours: its response is polled inside its [`Exchange`], and its connection is
+//! A call over streamable HTTP costs no task and no channel of ours: its response is polled inside its [`Exchange`], and its connection is
 //! free for others once its body is read to the end.
 
 mod asking;
@@ -14,6 +15,9 @@ mod lease;
 mod pool;
 #[cfg(test)]
 mod pool_tests;
+mod sse;
+#[cfg(test)]
+mod sse_tests;
 mod stream;
 mod tasks;
 #[cfg(test)]
@@ -31,6 +35,7 @@ use rustls::ClientConfig;
 use tokio::sync::{OnceCell, SetOnce};
 
 pub(super) use self::exchange::Exchange;
+pub(super) use self::sse::{Posted, Sse};
 pub(super) use self::stream::Stream;
 
 use self::asking::Asking;
@@ -60,7 +65,7 @@ pub(super) struct Http {
     tasks: Tasks,
     head: ArcSwap<Head>,
     sizes: Sizes,
-    secrets: Secrets,
+    secrets: ArcSwap<Secrets>,
     pub(super) tally: Tally,
     /// Calls are over. Those in flight end with their connections.
     cut: SetOnce<()>,
@@ -74,15 +79,14 @@ pub(super) struct Http {
 impl Http {
     pub(super) fn new(http: &config::Http, secrets: &[String], tls: ClientConfig, sizes: Sizes) -> Self {
         let headers = http.headers.iter().filter_map(|(_, value)| value.to_str().ok());
-        let query = http.url.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-        let secrets = headers.chain(query.map(|(_, value)| value)).chain(secrets.iter().map(String::as_str));
+        let secrets = headers.chain(query_of(&http.url)).chain(secrets.iter().map(String::as_str));
         let tasks = Tasks::default();
         Self {
             pool: Arc::new(Pool::new(Connector::new(&http.url, tls), tasks.clone())),
             tasks,
             head: ArcSwap::from_pointee(Head::new(http)),
             sizes,
-            secrets: Secrets::new(secrets),
+            secrets: ArcSwap::from_pointee(Secrets::new(secrets)),
             tally: Tally::default(),
             cut: SetOnce::new(),
             closed: OnceCell::new(),
@@ -107,12 +111,13 @@ impl Http {
                 let response = Asking::default().response(self, &head, &what).await?;
                 match head.judge(&response) {
                     Verdict::Elsewhere(uri) => self.follow(&uri, &mut hops, response)?,
-                    Verdict::Refused(failure) => {
+                    Verdict::Error(code) => return Err(self.status(code, response.into_body()).await),
+                    Verdict::Refused(failure) if !response.status().is_success() => {
                         self.leave(response.into_body());
                         return Err(failure);
                     }
-                    Verdict::Error(code) => return Err(self.status(code, response.into_body()).await),
-                    Verdict::Json | Verdict::Events | Verdict::Nothing => {
+                    // It is taken, whatever stands in a body that nobody reads.
+                    Verdict::Refused(_) | Verdict::Json | Verdict::Events | Verdict::Nothing => {
                         self.leave(response.into_body());
                         return Ok(());
                     }
@@ -173,9 +178,9 @@ impl Http {
         Ok(())
     }
 
-    /// Leaves the rest of a body unread.
+    /// Leaves a body that nobody wants.
     fn leave(&self, mut body: Body) {
-        if !body.is_over(&self.pool) {
+        if !body.ends_now(&self.pool) {
             self.tasks.start(body::drain(body, Arc::clone(&self.pool)));
         }
     }
@@ -183,7 +188,7 @@ impl Http {
     /// An error status whose body is no answer.
     async fn status(&self, code: u16, body: Body) -> Failure {
         let text = Whole::new(body, ERROR_BODY).read(&self.pool).await.unwrap_or_default();
-        Failure::Status { code, snippet: self.secrets.snippet(&text) }
+        Failure::Status { code, snippet: self.secrets.load().snippet(&text) }
     }
 
     fn last_event(&self) -> std::sync::MutexGuard<'_, Option<String>> {
@@ -199,6 +204,12 @@ impl Drop for Http {
     fn drop(&mut self) {
         self.tasks.cancel();
     }
+}
+
+/// The values in a query: any of them may be a secret.
+fn query_of(uri: &Uri) -> impl Iterator<Item = &str> {
+    let pairs = uri.query().unwrap_or_default().split('&');
+    pairs.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value))
 }
 
 const CLOSED: &str = "we closed the connection";

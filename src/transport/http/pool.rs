@@ -213,6 +213,11 @@ impl Pool {
     }
 
     #[cfg(test)]
+    pub(super) fn home(&self) -> usize {
+        self.idle.home()
+    }
+
+    #[cfg(test)]
     pub(super) fn unused(&self) -> usize {
         self.idle.count()
     }

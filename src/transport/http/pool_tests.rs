@@ -144,11 +144,12 @@ type Driver =
     hyper::client::conn::http1::Connection<TokioIo<DuplexStream>, http_body_util::Full<bytes::Bytes>>;
 
 /// A connection, what drives it, and its other end.
-async fn by_hand() -> (Lease, Driver, DuplexStream) {
+async fn by_hand(http: &Http) -> (Lease, Driver, DuplexStream) {
+    let home = http.pool.home(); // of this thread, where calls look for it
     let (near, far) = tokio::io::duplex(1 << 16);
-    let make = async {
+    let make = async move {
         let (sender, driver) = hyper::client::conn::http1::handshake(TokioIo::new(near)).await.unwrap();
-        (Lease::http1(sender, 0), driver)
+        (Lease::http1(sender, home), driver)
     };
     let mut task = tokio::task::JoinSet::new();
     task.spawn(make);
@@ -162,7 +163,7 @@ async fn by_hand() -> (Lease, Driver, DuplexStream) {
 async fn a_request_that_was_not_written_is_sent_again() {
     let peer = Peer::new().await;
     let http = http(&peer);
-    let (lease, driver, _far) = by_hand().await;
+    let (lease, driver, _far) = by_hand(&http).await;
     http.pool.put(lease);
     let mut exchange = http.request(1, call(1)).unwrap();
     {
@@ -180,7 +181,7 @@ async fn a_request_that_was_not_written_is_sent_again() {
 async fn a_request_that_was_written_is_not_sent_again() {
     let peer = Peer::new().await;
     let http = http(&peer);
-    let (lease, mut driver, far) = by_hand().await;
+    let (lease, mut driver, far) = by_hand(&http).await;
     http.pool.put(lease);
     let mut exchange = http.request(1, call(1)).unwrap();
     {
@@ -200,7 +201,7 @@ async fn a_call_that_waits_for_a_connection_takes_one_that_becomes_free() {
     let peer = Peer::new().await; // takes no TLS handshake
     let Reach::Http(config) = reach(&peer.uri.replace("http:", "https:")) else { unreachable!() };
     let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
-    let (lease, driver, mut far) = by_hand().await;
+    let (lease, driver, mut far) = by_hand(&http).await;
     let freeing = async {
         while http.pool.waiting() == 0 {
             tokio::task::yield_now().await;

@@ -33,43 +33,14 @@ impl Stream {
     }
 
     async fn try_open(http: &Arc<Http>, last: Option<String>) -> Result<Self, Failure> {
-        let (what, mut hops) = (What::Get(last), 0);
-        loop {
-            let head = http.head.load_full();
-            let response = Asking::default().response(http, &head, &what).await?;
-            match head.judge(&response) {
-                Verdict::Events => {
-                    http.streamed.store(true, Ordering::Relaxed);
-                    return Ok(Self {
-                        http: Arc::clone(http),
-                        events: Events::new(response.into_body(), http.sizes),
-                    });
-                }
-                Verdict::Elsewhere(uri) => http.follow(&uri, &mut hops, response)?,
-                Verdict::Error(code) if code >= 500 => {
-                    return Err(http.status(code, response.into_body()).await);
-                }
-                // A server without such a stream may know no GET here at all; one that had it has lost our session.
-                Verdict::Refused(Failure::SessionGone) if !http.has_streamed() => {
-                    http.leave(response.into_body());
-                    return Err(Failure::Unsupported("offers no stream (HTTP 404)".into()));
-                }
-                Verdict::Refused(failure) => {
-                    http.leave(response.into_body());
-                    return Err(failure);
-                }
-                Verdict::Error(_) | Verdict::Json | Verdict::Nothing => {
-                    let code = response.status().as_u16();
-                    http.leave(response.into_body());
-                    return Err(Failure::Unsupported(format!("offers no stream (HTTP {code})")));
-                }
-            }
-        }
+        let events = http.events(last).await?;
+        http.streamed.store(true, Ordering::Relaxed);
+        Ok(Self { http: Arc::clone(http), events })
     }
 
     pub(in crate::transport) async fn next(&mut self) -> Result<Message, Failure> {
         let Self { http, events } = self;
-        let next = events.next(&http.pool, &http.secrets).await.map_err(|failure| http.told(failure))?;
+        let next = events.next(http).await.map_err(|failure| http.told(failure))?;
         next.ok_or_else(|| http.told(Failure::Cut("the stream ended".into())))
     }
 
@@ -82,6 +53,38 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(id) = self.events.last_id() {
             *self.http.last_event() = Some(id.to_owned());
+        }
+    }
+}
+
+impl Http {
+    /// Asks for a stream of events, from after the event `last` where that is given.
+    pub(super) async fn events(&self, last: Option<String>) -> Result<Events, Failure> {
+        let (what, mut hops) = (What::Get(last), 0);
+        loop {
+            let head = self.head.load_full();
+            let response = Asking::default().response(self, &head, &what).await?;
+            match head.judge(&response) {
+                Verdict::Events => return Ok(Events::new(response.into_body(), self.sizes)),
+                Verdict::Elsewhere(uri) => self.follow(&uri, &mut hops, response)?,
+                Verdict::Error(code) if code >= 500 => {
+                    return Err(self.status(code, response.into_body()).await);
+                }
+                // A server without such a stream may know no GET here at all; one that had it has lost our session.
+                Verdict::Refused(Failure::SessionGone) if !self.has_streamed() => {
+                    self.leave(response.into_body());
+                    return Err(Failure::Unsupported("offers no stream (HTTP 404)".into()));
+                }
+                Verdict::Refused(failure) => {
+                    self.leave(response.into_body());
+                    return Err(failure);
+                }
+                Verdict::Error(_) | Verdict::Json | Verdict::Nothing => {
+                    let code = response.status().as_u16();
+                    self.leave(response.into_body());
+                    return Err(Failure::Unsupported(format!("offers no stream (HTTP {code})")));
+                }
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio::join;
 use tokio::net::TcpListener;
 
 use super::Http;
-use crate::config::{HttpTransport, Reach};
+use crate::config::Reach;
 use crate::transport::testing::{EVENTS, Peer, SIZES, all, call, chunk, http, json, link, response, result};
 use crate::transport::{Failure, Link};
 use crate::wire::{Kind, Message};
@@ -375,11 +375,4 @@ async fn a_stream_that_ends_early_is_gone_on_with() {
     let ((), (second, third)) = join!(asking, serving);
     assert_eq!((second.line.as_str(), second.header("last-event-id")), ("GET /mcp HTTP/1.1", Some("a")));
     assert_eq!(third.header("last-event-id"), Some("b"));
-}
-
-#[tokio::test]
-async fn the_older_transport_is_refused() {
-    let Reach::Http(mut config) = http("http://127.0.0.1:9/") else { unreachable!() };
-    config.transport = HttpTransport::Sse;
-    assert!(matches!(link(Reach::Http(config)).await.unwrap_err(), Failure::Unsupported(_)));
 }

@@ -3,14 +3,11 @@
 //! A child has a process group of its own and goes with it: TERM, then KILL, to the whole group. If we are killed
 //! ourselves nobody is left to do that; then the end of its input ends every child that behaves.
 
-mod allowance;
 mod group;
-mod inbox;
 mod keeper;
 mod lines;
 mod pumps;
 mod spawn;
-mod table;
 #[cfg(test)]
 mod tests;
 
@@ -22,12 +19,10 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::task::TaskTracker;
 
-pub(super) use self::table::{Call, Unbound};
-
 use self::group::Group;
 use self::keeper::{Keeper, Orders};
 use self::pumps::Common;
-use self::table::Table;
+use super::table::{Call, Table, Unbound};
 use super::tally::Tally;
 use super::text::Secrets;
 use super::{Failure, Sizes};

@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 use tokio::task::coop::consume_budget;
 use tokio_util::sync::CancellationToken;
 
-use super::allowance::Allowance;
 use super::lines::{Line, Lines};
-use super::table::Table;
 use crate::names::ServerName;
+use crate::transport::allowance::Allowance;
+use crate::transport::table::Table;
 use crate::transport::text::{SHORT, Secrets, plain};
 use crate::transport::{Failure, Sizes, batch};
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::transport::Failure;
+use super::Failure;
 use crate::wire::Message;
 
 /// Messages that wait for their one reader: a bounded row of asides, then the end.

@@ -1,12 +1,12 @@
-//! Which message of a child goes where.
+//! Which message goes where, where one stream brings all of them: from a child, or from a server of the older transport.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Failure;
 use super::inbox::Inbox;
-use crate::transport::Failure;
-use crate::transport::tally::Tally;
+use super::tally::Tally;
 use crate::wire::{Kind, Message, members};
 
 /// Asides kept per call while nobody reads them.
@@ -52,7 +52,7 @@ impl Table {
         Ok(Call { id, inbox, table: Arc::clone(self) })
     }
 
-    /// Why the child is of no use any more, if so.
+    /// Why the stream is of no use any more, if so.
     pub(super) fn ended(&self) -> Option<Failure> {
         self.calls().ended.as_ref().map(gone)
     }
@@ -107,8 +107,8 @@ impl Table {
     }
 }
 
-/// The child has ended, so nothing can have processed what was not written.
-fn gone(why: &Failure) -> Failure {
+/// The stream has ended, so nothing can have processed what was not written.
+pub(super) fn gone(why: &Failure) -> Failure {
     Failure::Unreachable(if let Failure::Cut(why) = why { why.clone() } else { why.to_string() })
 }
 
@@ -120,15 +120,20 @@ fn token(message: &Message) -> Option<u64> {
 
 /// One call in the table; gone from it when dropped.
 #[derive(Debug)]
-pub(in crate::transport) struct Call {
+pub(super) struct Call {
     id: u64,
     inbox: Arc<Inbox>,
     table: Arc<Table>,
 }
 
 impl Call {
-    pub(in crate::transport) async fn next(&mut self) -> Result<Message, Failure> {
+    pub(super) async fn next(&mut self) -> Result<Message, Failure> {
         self.inbox.next().await
+    }
+
+    /// Ends it, unless its answer is there.
+    pub(super) fn fail(&self, why: Failure) {
+        self.inbox.end(Err(why));
     }
 }
 
@@ -143,10 +148,10 @@ impl Drop for Call {
 
 /// What belongs to no call; only one at a time.
 #[derive(Debug)]
-pub(in crate::transport) struct Unbound(Arc<Table>);
+pub(super) struct Unbound(Arc<Table>);
 
 impl Unbound {
-    pub(in crate::transport) async fn next(&mut self) -> Result<Message, Failure> {
+    pub(super) async fn next(&mut self) -> Result<Message, Failure> {
         self.0.unbound.next().await
     }
 }

@@ -1,0 +1,156 @@
+//! Messages of clients: one, or in sessions of 2025-03-26 several.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::HeaderValue;
+use hyper::{HeaderMap, Response, StatusCode};
+
+use super::accept::{Accepts, sends_json};
+use super::body::Body;
+use super::endpoint::{Endpoint, path};
+use super::refuse::{Turned, code_of, malformed, refuse};
+use super::reply::{Reply, accepted, json};
+use crate::catalog::View;
+use crate::mcp::{Revision, header::SESSION_ID, method};
+use crate::metrics::Rejection;
+use crate::relay::{Call, Caller, Handled};
+use crate::session::Session;
+use crate::wire::{self, Code, Kind, Malformed, Message};
+
+/// How long a client may take to send a body.
+const BODY_TIME: Duration = Duration::from_secs(30);
+/// Most messages in one body.
+const BATCH: usize = 64;
+
+impl Endpoint {
+    pub(super) async fn post(
+        &self,
+        view: View,
+        headers: &HeaderMap,
+        body: Incoming,
+    ) -> Result<Response<Body>, Turned> {
+        if !sends_json(headers) {
+            let text = "send the message as Content-Type: application/json, not compressed";
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return Err(refuse(Rejection::Media, status, Code::InvalidRequest, text));
+        }
+        let accepts = Accepts::of(headers);
+        if !accepts.json && !accepts.events {
+            let text = "answers are application/json or text/event-stream; accept both";
+            return Err(refuse(Rejection::Media, StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, text));
+        }
+        let text = self.read(body).await?;
+        if text.trim_ascii_start().starts_with(b"[") {
+            let caller =
+                Caller { session: self.session(&view, headers, None)?, view, events: accepts.events };
+            return self.batch(&caller, accepts, text).await;
+        }
+        let message = Message::parse(text, self.fleet.limits().json_depth).map_err(|bad| malformed(&bad))?;
+        if message.kind() == Kind::Request && message.method() == method::INITIALIZE {
+            return self.initialize(&view, &message);
+        }
+        let id = message.id();
+        let caller =
+            Caller { session: self.session(&view, headers, id.as_deref())?, view, events: accepts.events };
+        Ok(match self.relay.handle(&caller, message) {
+            Handled::Now(answer) => self.reply(&caller.session, accepts).now(answer),
+            Handled::Later(call) => self.reply(&caller.session, accepts).later(call, id).await,
+            Handled::Accepted => accepted(),
+        })
+    }
+
+    fn reply<'a>(&'a self, session: &'a Arc<Session>, accepts: Accepts) -> Reply<'a> {
+        Reply { session, accepts, clock: &self.clock, metrics: &self.metrics }
+    }
+
+    async fn read(&self, body: Incoming) -> Result<Bytes, Turned> {
+        let limit = self.fleet.limits().request_body;
+        let too_large = || {
+            let text = format!("the message is larger than {limit} bytes, the limit");
+            refuse(Rejection::TooLarge, StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest, &text)
+        };
+        // A little too much is read all the same: a client that is cut while it sends may never see the refusal.
+        if http_body::Body::size_hint(&body).lower() > 2 * limit as u64 {
+            return Err(too_large());
+        }
+        match self.clock.within(BODY_TIME, Limited::new(body, limit).collect()).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+            Ok(Err(_)) => {
+                let text = "the body ended early";
+                Err(refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, Code::Parse, text))
+            }
+            Err(_) => {
+                let text = format!("the body took longer than {BODY_TIME:?}");
+                Err(refuse(Rejection::TooSlow, StatusCode::REQUEST_TIMEOUT, Code::InvalidRequest, &text))
+            }
+        }
+    }
+
+    fn initialize(&self, view: &View, message: &Message) -> Result<Response<Body>, Turned> {
+        let (answer, agreed) = match self.relay.initialize(view, message) {
+            Ok(agreed) => agreed,
+            Err(refusal) => return Ok(json(refusal.answer(message.id().as_deref()))),
+        };
+        let session = self.sessions.open(path(view), agreed).map_err(|full| {
+            let text = format!("{full}; try again later");
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            refuse(Rejection::SessionsFull, status, Code::Internal, &text)
+        })?;
+        let mut response = json(answer);
+        if let Ok(id) = HeaderValue::from_str(session.id()) {
+            response.headers_mut().insert(SESSION_ID.clone(), id);
+        }
+        Ok(response)
+    }
+
+    /// Takes each message of an array by itself; their calls run side by side.
+    async fn batch(&self, caller: &Caller, accepts: Accepts, text: Bytes) -> Result<Response<Body>, Turned> {
+        let messages = messages(caller.session.revision(), &text)?;
+        let (mut answers, mut calls) = (Vec::new(), Vec::new());
+        for text in messages {
+            match Message::parse(text, self.fleet.limits().json_depth) {
+                Ok(message) if message.method() == method::INITIALIZE => answers.push(alone(&message)),
+                Ok(message) => match self.relay.handle(caller, message) {
+                    Handled::Now(answer) => answers.push(answer),
+                    Handled::Later(call) => calls.push(call),
+                    Handled::Accepted => {}
+                },
+                Err(bad) => answers.push(wire::error(None, code_of(&bad), &bad.to_string())),
+            }
+        }
+        let reply = self.reply(&caller.session, accepts);
+        Ok(match Call::join(calls) {
+            Some(calls) => reply.all(calls, answers).await,
+            None => reply.all_now(answers),
+        })
+    }
+}
+
+/// The messages in the array `text`, each as it stands there.
+fn messages(revision: &str, text: &Bytes) -> Result<Vec<Bytes>, Turned> {
+    let refused =
+        |text: &str| refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, Code::InvalidRequest, text);
+    if !Revision::of(revision).is_some_and(Revision::has_batches) {
+        let agreed = format!("a batch is of revision 2025-03-26, and this session agreed on {revision}");
+        return Err(refused(&format!("{agreed}; send each message by itself")));
+    }
+    let readable =
+        std::str::from_utf8(text).map_err(|bad| malformed(&Malformed::NotJson(bad.to_string())))?;
+    let places = wire::elements(readable).map_err(|bad| malformed(&bad))?;
+    match places.len() {
+        0 => Err(refused("the batch is empty; send at least one message")),
+        1..=BATCH => Ok(places.into_iter().map(|place| text.slice(place)).collect()),
+        many => Err(refused(&format!("a batch of {many} messages; send at most {BATCH} together"))),
+    }
+}
+
+/// Why `initialize` is not taken in company: the session that the batch belongs to would have to be there before it.
+fn alone(message: &Message) -> Bytes {
+    let text = "`initialize` cannot be part of a batch; send it by itself";
+    wire::error(message.id().as_deref(), Code::InvalidRequest, text)
+}

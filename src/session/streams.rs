@@ -1,0 +1,136 @@
+//! The streams of one session.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::event_id::{EventId, Place, StreamId};
+use super::follower::Follower;
+use super::ring::Budget;
+use super::spool::{Rest, Spool};
+
+/// Most ended streams that are kept for a client that may come back.
+const ENDED: usize = 16;
+/// Most streams that can be resumed. A session has fewer calls in flight than this unless it is configured otherwise.
+const MOST: usize = 128;
+/// Longest id of an event that is looked at, in bytes. Ours are shorter.
+const ID_MAX: usize = 256;
+
+/// What may be opened, and what a client may come back for.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    /// For what no request asked for; made when it is first needed.
+    own: Option<Arc<Spool>>,
+    calls: Vec<Arc<Spool>>,
+    closed: bool,
+}
+
+/// What becomes of a client that comes back.
+#[derive(Debug)]
+pub enum Resumed {
+    /// The stream goes on.
+    Stream(Follower),
+    /// It was told all there was.
+    Nothing,
+    /// The call's stream is no longer kept, or never was here. The raw id of the request that it answered, if it is known
+    /// (from the client: not to be trusted).
+    Gone(Option<Bytes>),
+    /// The session's own stream is not the one that it was: the client has missed what there was, and opens it anew.
+    Anew,
+    /// That is no id of an event of ours.
+    Unknown,
+}
+
+/// The id of an event that stands alone: the whole of its stream.
+pub fn lone_id() -> String {
+    StreamId::new(true).end()
+}
+
+impl Streams {
+    /// The session's own stream.
+    pub(super) fn own(&mut self, origin: Instant, budget: &Arc<Budget>) -> Arc<Spool> {
+        let own = self.own.get_or_insert_with(|| {
+            let own = Arc::new(Spool::new(None, false, origin, Arc::clone(budget)));
+            if self.closed {
+                own.end(None);
+            }
+            own
+        });
+        Arc::clone(own)
+    }
+
+    /// A new one for a call.
+    pub(super) fn add(
+        &mut self,
+        request: Option<&[u8]>,
+        origin: Instant,
+        budget: &Arc<Budget>,
+    ) -> Arc<Spool> {
+        let spool = Arc::new(Spool::new(request, true, origin, Arc::clone(budget)));
+        let idle = |calls: &[Arc<Spool>]| calls.iter().filter(|call| call.idle()).count();
+        if self.calls.len() >= ENDED && idle(&self.calls) >= ENDED || self.calls.len() >= MOST {
+            if let Some(oldest) = self.calls.iter().position(|call| call.idle()) {
+                self.calls.remove(oldest).forget();
+            }
+        }
+        if self.closed || self.calls.len() >= MOST {
+            spool.forget();
+        } else {
+            self.calls.push(Arc::clone(&spool));
+        }
+        spool
+    }
+
+    /// The stream of which `id` is an event, and its number.
+    pub(super) fn find(&self, id: &str) -> Result<(Arc<Spool>, u64), Resumed> {
+        let id = Some(id).filter(|id| id.len() <= ID_MAX).and_then(EventId::parse).ok_or(Resumed::Unknown)?;
+        let number = match id.place {
+            Place::End => return Err(Resumed::Nothing),
+            Place::After(number) => number,
+        };
+        let found = self.own.iter().chain(&self.calls).find(|spool| spool.stream == id.stream);
+        let Some(spool) = found else {
+            return Err(if id.stream.call {
+                Resumed::Gone(id.request.map(Bytes::from))
+            } else {
+                Resumed::Anew
+            });
+        };
+        match spool.rest(number) {
+            Rest::More => Ok((Arc::clone(spool), number)),
+            Rest::Nothing => Err(Resumed::Nothing),
+            Rest::Gone => Err(Resumed::Gone(spool.request.clone())),
+            Rest::Unknown => Err(Resumed::Unknown),
+        }
+    }
+
+    /// Whether somebody reads one of them.
+    pub(super) fn attached(&self) -> bool {
+        self.own.iter().chain(&self.calls).any(|spool| spool.attached())
+    }
+
+    /// Whether somebody reads the session's own stream.
+    pub(super) fn own_attached(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.attached())
+    }
+
+    /// Gives the session's own stream, which is to end.
+    pub(super) fn close(&mut self) -> Option<Arc<Spool>> {
+        self.closed = true;
+        for call in std::mem::take(&mut self.calls) {
+            call.forget();
+        }
+        self.own.clone()
+    }
+
+    pub(super) fn tidy(&mut self) {
+        if let Some(own) = &self.own {
+            own.tidy();
+        }
+        self.calls.retain(|call| !call.tidy());
+        if self.calls.capacity() > 2 * self.calls.len() + 8 {
+            self.calls.shrink_to_fit();
+        }
+    }
+}
