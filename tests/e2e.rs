@@ -9,6 +9,7 @@ mod support;
 
 #[cfg(test)]
 mod e2e {
+    mod batches;
     mod bytes;
     mod cancellation;
     mod churn;
@@ -22,5 +23,6 @@ mod e2e {
     mod outage;
     mod protocol;
     mod reload;
+    mod resume;
     mod upstream;
 }

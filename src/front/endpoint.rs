@@ -154,9 +154,8 @@ impl Endpoint {
 
     /// What no request asks for, from where `follower` stands. Where the client has `lost` its place it is told to look anew.
     fn listen(&self, view: View, follower: Follower, lost: bool) -> Response<Body> {
-        let tellers = (self.fleet.clone(), self.relay.clone());
         let (closing, stream) = (self.closing.clone(), self.metrics.stream());
-        let source = Source::new(view, follower, lost, tellers, closing, stream);
+        let source = Source::new(view, follower, lost, &self.relay, &self.fleet, closing, stream);
         events(Body::Listening(Box::new(Listening::new(source))))
     }
 

@@ -27,8 +27,8 @@ pub struct Listening {
 pub(super) struct Source {
     view: View,
     tail: Tail,
-    fleet: Arc<Fleet>,
     relay: Arc<Relay>,
+    fleet: Arc<Fleet>,
     notices: broadcast::Receiver<Notice>,
     closing: CancellationToken,
     _stream: StreamGuard,
@@ -56,14 +56,16 @@ impl Source {
         view: View,
         follower: Follower,
         lost: bool,
-        (fleet, relay): (Arc<Fleet>, Arc<Relay>),
+        relay: &Arc<Relay>,
+        fleet: &Arc<Fleet>,
         closing: CancellationToken,
         stream: StreamGuard,
     ) -> Self {
         // In this order: what changes in between is told twice rather than never.
         let notices = fleet.notices();
         let tail = Tail::new(follower);
-        let source = Self { view, tail, fleet, relay, notices, closing, _stream: stream };
+        let (relay, fleet) = (relay.clone(), fleet.clone());
+        let source = Self { view, tail, relay, fleet, notices, closing, _stream: stream };
         if source.hear() || lost {
             source.tell(source.relay.missed());
         }
@@ -103,8 +105,8 @@ impl Source {
         self.tail.follower.session().hear(now).is_some_and(|before| before != now)
     }
 
+    /// Where a message is lost, the gap is told, and these after it.
     fn tell(&self, messages: Vec<Bytes>) {
-        // Where one is lost, the gap is told, and this after it.
         for message in messages {
             self.tail.follower.session().push(message);
         }

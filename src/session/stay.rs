@@ -5,14 +5,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::follower::{Feed, Follower};
 use super::legs::Legs;
 use super::ring::Budget;
-use super::streams::{Resumed, Streams};
+use super::streams::Streams;
 use super::ticket::{Agreed, Ticket};
 use crate::mcp::{Abilities, Level};
 
@@ -29,14 +27,15 @@ pub struct Session {
     /// Where the registry's queue has it; changed under the registry's lock only.
     pub(super) queued: AtomicU64,
     max_calls: usize,
-    /// What of the world its client has been told last, as its streams count it.
-    heard: AtomicU64,
-    budget: Arc<Budget>,
     open: Mutex<Open>,
     legs: Legs,
     abilities: Abilities,
     /// The level of log messages that the client wants, as its number; 0 where it never said.
     level: AtomicU8,
+    /// The state of the world that the client was told of last, as its streams count it.
+    heard: AtomicU64,
+    /// What the streams of all sessions may keep.
+    budget: Arc<Budget>,
 }
 
 #[derive(Default)]
@@ -49,7 +48,10 @@ struct Open {
 
 impl fmt::Debug for Open {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Open").field("calls", &self.calls.len()).finish_non_exhaustive()
+        f.debug_struct("Open")
+            .field("calls", &self.calls.len())
+            .field("streams", &self.streams)
+            .finish_non_exhaustive()
     }
 }
 
@@ -87,13 +89,13 @@ impl Session {
             touched: AtomicU64::new(micros(origin)),
             queued: AtomicU64::new(0),
             max_calls,
-            heard: AtomicU64::new(NOTHING),
-            budget,
             open: Mutex::default(),
             legs: Legs::default(),
             abilities: Abilities::parse(&ticket.agreed.capabilities),
             level: AtomicU8::new(0),
             ticket,
+            heard: AtomicU64::new(NOTHING),
+            budget,
         }
     }
 
@@ -205,65 +207,23 @@ impl Session {
         true
     }
 
-    /// Opens the stream for what no request asked for. One before it ends, and this one goes on where that one stopped.
-    pub fn attach(self: &Arc<Self>) -> Follower {
-        let own = self.with_streams(|streams| streams.own(self.origin, &self.budget));
-        Follower::new(Arc::clone(self), own, None)
-    }
-
-    /// Opens a stream for the answer to the request with the raw id `request`, or to several, and what comes before it.
-    /// A reader that leaves may [`resume`](Self::resume) it.
-    pub fn stream(self: &Arc<Self>, request: Option<&[u8]>) -> (Feed, Follower) {
-        let spool = self.with_streams(|streams| streams.add(request, self.origin, &self.budget));
-        (Feed::new(Arc::clone(&spool)), Follower::new(Arc::clone(self), spool, None))
-    }
-
-    /// Opens the stream again of which the event `id` was the last to arrive: what came after it, and what will. A reader
-    /// that is still there ends.
-    pub fn resume(self: &Arc<Self>, id: &str) -> Resumed {
-        let found = self.with_streams(|streams| streams.find(id));
-        match found {
-            Ok((spool, number)) => Resumed::Stream(Follower::new(Arc::clone(self), spool, Some(number))),
-            Err(instead) => instead,
-        }
-    }
-
-    /// Whether the client reads the stream of what no request asked for.
-    pub fn attached(&self) -> bool {
-        self.with_streams(|streams| streams.own_attached())
-    }
-
-    /// Puts a message out for the stream of what no request asked for, which need not be open yet. `false` where
-    /// something was lost for it: the oldest messages when there are too many, or this one when the session is over.
-    pub fn push(&self, message: Bytes) -> bool {
-        // Outside of the lock: it wakes the reader.
-        let own = self.with_streams(|streams| streams.own(self.origin, &self.budget));
-        own.push(message)
-    }
-
     /// Notes the state of the world that the client is told of, as a count, and gives the one before, if it was told any.
     pub fn hear(&self, count: u64) -> Option<u64> {
         Some(self.heard.swap(count, Ordering::Relaxed)).filter(|before| *before != NOTHING)
     }
 
-    /// Ends the stream of what no request asked for, forgets the others, since nobody can come back for them, and drops
-    /// all that the session holds.
+    /// Ends the stream of what no request asked for, and all that the session holds.
     pub(super) fn close(&self) {
         let (own, leases) = {
             let mut open = self.open();
             open.closed = true;
             (open.streams.close(), std::mem::take(&mut open.leases))
         };
-        drop(leases); // their ends may look at the session
-        self.legs.close();
         if let Some(own) = own {
             own.end(None);
         }
-    }
-
-    /// Lets go of what no client is likely to come back for.
-    pub(super) fn tidy(&self) {
-        self.with_streams(Streams::tidy);
+        drop(leases);
+        self.legs.close();
     }
 
     /// The client has shown itself, or something of it has ended, just now.
@@ -278,8 +238,8 @@ impl Session {
         (!busy).then(|| self.touched.load(Ordering::Relaxed))
     }
 
-    fn with_streams<T>(&self, work: impl FnOnce(&mut Streams) -> T) -> T {
-        work(&mut self.open().streams)
+    pub(super) fn with_streams<T>(&self, work: impl FnOnce(&mut Streams, Instant, &Arc<Budget>) -> T) -> T {
+        work(&mut self.open().streams, self.origin, &self.budget)
     }
 
     pub(super) fn legs(&self) -> &Legs {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::Session;
 use super::event_id::{EventId, Place, StreamId};
-use super::follower::Follower;
+use super::follower::{Feed, Follower};
 use super::ring::Budget;
 use super::spool::{Rest, Spool};
 
@@ -45,6 +46,49 @@ pub enum Resumed {
 /// The id of an event that stands alone: the whole of its stream.
 pub fn lone_id() -> String {
     StreamId::new(true).end()
+}
+
+impl Session {
+    /// Opens the stream for what no request asked for. One before it ends, and this one goes on where that one stopped.
+    pub fn attach(self: &Arc<Self>) -> Follower {
+        let own = self.with_streams(Streams::own);
+        Follower::new(Arc::clone(self), own, None)
+    }
+
+    /// Opens a stream for the answer to the request with the raw id `request`, or to several, and what comes before it.
+    /// A reader that leaves may [`resume`](Self::resume) it.
+    pub fn stream(self: &Arc<Self>, request: Option<&[u8]>) -> (Feed, Follower) {
+        let spool = self.with_streams(|streams, origin, budget| streams.add(request, origin, budget));
+        (Feed::new(Arc::clone(&spool)), Follower::new(Arc::clone(self), spool, None))
+    }
+
+    /// Opens the stream again of which the event `id` was the last to arrive: what came after it, and what will. A reader
+    /// that is still there ends.
+    pub fn resume(self: &Arc<Self>, id: &str) -> Resumed {
+        let found = self.with_streams(|streams, _, _| streams.find(id));
+        match found {
+            Ok((spool, number)) => Resumed::Stream(Follower::new(Arc::clone(self), spool, Some(number))),
+            Err(instead) => instead,
+        }
+    }
+
+    /// Whether the stream for what no request asked for is open.
+    pub fn attached(&self) -> bool {
+        self.with_streams(|streams, _, _| streams.own.as_ref().is_some_and(|own| own.attached()))
+    }
+
+    /// Puts a message out for the stream of what no request asked for, which need not be open yet. `false` where
+    /// something was lost for it: the oldest messages when there are too many, or this one when the session is over.
+    pub fn push(&self, message: Bytes) -> bool {
+        // Not under the lock: it wakes the reader.
+        let own = self.with_streams(Streams::own);
+        own.push(message)
+    }
+
+    /// Lets go of what no client is likely to come back for.
+    pub(super) fn tidy(&self) {
+        self.with_streams(|streams, _, _| streams.tidy());
+    }
 }
 
 impl Streams {
@@ -108,11 +152,6 @@ impl Streams {
     /// Whether somebody reads one of them.
     pub(super) fn attached(&self) -> bool {
         self.own.iter().chain(&self.calls).any(|spool| spool.attached())
-    }
-
-    /// Whether somebody reads the session's own stream.
-    pub(super) fn own_attached(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| own.attached())
     }
 
     /// Gives the session's own stream, which is to end.

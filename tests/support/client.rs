@@ -19,7 +19,7 @@ use super::{SOON, World};
 #[derive(Debug)]
 pub(crate) struct Client {
     http: Http<HttpConnector, Full<Bytes>>,
-    url: String,
+    pub(super) url: String,
     /// Sent with every request.
     pub(crate) headers: HeaderMap,
     last_id: AtomicU64,
@@ -38,6 +38,16 @@ pub(crate) struct Answer {
 pub(crate) struct Events {
     body: Incoming,
     buffer: Vec<u8>,
+    /// The id of the last event.
+    pub(crate) last_id: Option<String>,
+}
+
+/// One event, with data or without.
+#[derive(Debug, Default)]
+pub(crate) struct Event {
+    pub(crate) id: Option<String>,
+    pub(crate) retry: Option<String>,
+    pub(crate) data: String,
 }
 
 impl Client {
@@ -58,6 +68,14 @@ impl Client {
     /// As [`open`](Self::open), with these capabilities, raw.
     pub(crate) async fn able(world: &World, path: &str, capabilities: &str) -> Self {
         Self::greet_with(world.url(path), capabilities).await
+    }
+
+    /// As [`open`](Self::open), of this revision.
+    pub(crate) async fn of(world: &World, revision: &str) -> Self {
+        let client = Self::new(world.url("/mcp"));
+        let answer = client.post(&hello(revision)).await;
+        let client = client.with("mcp-session-id", answer.headers["mcp-session-id"].to_str().unwrap());
+        client.with("mcp-protocol-version", revision)
     }
 
     pub(crate) async fn greet(url: String) -> Self {
@@ -173,22 +191,34 @@ impl Events {
             let body = response.into_body().collect().await.unwrap().to_bytes();
             panic!("no stream but {status} {body:?}");
         }
-        Self { body: response.into_body(), buffer: Vec::new() }
+        Self { body: response.into_body(), buffer: Vec::new(), last_id: None }
     }
 
     /// The next message; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<String> {
+        loop {
+            let event = self.event().await?;
+            if !event.data.is_empty() {
+                return Some(event.data);
+            }
+        }
+    }
+
+    /// The next event, be there a message in it or not; `None` at the end of the stream.
+    pub(crate) async fn event(&mut self) -> Option<Event> {
         timeout(3 * SOON, self.next_event()).await.expect("an event or the end")
     }
 
-    async fn next_event(&mut self) -> Option<String> {
+    async fn next_event(&mut self) -> Option<Event> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-                let event: Vec<u8> = self.buffer.drain(..end + 2).collect();
-                match split(&event).pop() {
-                    Some(message) => return Some(message),
-                    None => continue, // a comment
+                let text: Vec<u8> = self.buffer.drain(..end + 2).collect();
+                let event = Event::read(std::str::from_utf8(&text).unwrap());
+                if event.id.is_none() && event.data.is_empty() {
+                    continue; // a comment
                 }
+                self.last_id = event.id.clone().or(self.last_id.take());
+                return Some(event);
             }
             let frame = self.body.frame().await?.unwrap();
             self.buffer.extend_from_slice(frame.data_ref().unwrap());
@@ -196,10 +226,27 @@ impl Events {
     }
 }
 
+impl Event {
+    fn read(text: &str) -> Self {
+        let mut event = Self::default();
+        for (name, value) in text.lines().filter_map(|line| line.split_once(": ")) {
+            match name {
+                "id" => event.id = Some(value.to_owned()),
+                "retry" => event.retry = Some(value.to_owned()),
+                "data" => event.data = value.to_owned(),
+                "event" => assert_eq!(value, "message"),
+                _ => assert_eq!(name, "", "an unknown field"),
+            }
+        }
+        event
+    }
+}
+
 /// The data of the events in `text`.
 fn split(text: &[u8]) -> Vec<String> {
     let text = std::str::from_utf8(text).unwrap();
-    text.lines().filter_map(|line| line.strip_prefix("data: ").map(str::to_owned)).collect()
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.filter(|data| !data.is_empty()).map(str::to_owned).collect()
 }
 
 /// A request to open a session.

@@ -7,6 +7,7 @@ mod config;
 mod fake;
 mod http;
 mod inside;
+mod line;
 pub(crate) mod process;
 mod script;
 mod sse;
@@ -17,6 +18,7 @@ pub(crate) use client::{Client, Events, hello};
 pub(crate) use config::{Mount, entries, file, refused_port};
 pub(crate) use fake::{Fake, Seen};
 pub(crate) use inside::Inside;
+pub(crate) use line::Line;
 pub(crate) use script::{PROGRESS, Reply, Script, Step, answer, error, progress, text, tool};
 pub(crate) use world::{World, program};
 
