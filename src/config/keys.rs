@@ -123,6 +123,13 @@ pub(super) const LIMITS: &[Key] = &[
     key("sessionIdle", Duration, Read, "How long an idle session is held (30m)."),
     key("callsPerSession", Whole, Read, "Calls in flight per session (64)."),
     key(
+        "connections",
+        Whole,
+        Read,
+        "Connections of single sessions per server (64 child processes, 1000 over HTTP).",
+    ),
+    key("connectionIdle", Duration, Read, "How long a connection of a single session is held unused (15m)."),
+    key(
         "firstListWait",
         Duration,
         Read,

@@ -85,6 +85,10 @@ pub struct Limits {
     pub session_idle: Duration,
     /// Calls in flight per session.
     pub calls_per_session: usize,
+    /// Connections of single sessions per server; where absent as many as its kind can bear.
+    pub connections: Option<usize>,
+    /// How long a connection of a single session may be without calls.
+    pub connection_idle: Duration,
     /// How long the first list after a start waits for servers that have none yet.
     pub first_list_wait: Duration,
     /// The shortest time between two attempts to connect to one server.
@@ -106,8 +110,10 @@ impl Default for Limits {
             sessions: 10_000, // as the Python SDK
             session_idle: Duration::from_secs(30 * 60), // as the Python SDK
             calls_per_session: 64,
-            first_list_wait: Duration::from_secs(5), // npx needs a few seconds to start a server
-            reconnect_interval: Duration::from_secs(10), // LibreChat's own figure
+            connections: None,
+            connection_idle: Duration::from_secs(15 * 60), // a child each: long enough to think, not for ever
+            first_list_wait: Duration::from_secs(5),       // npx needs a few seconds to start a server
+            reconnect_interval: Duration::from_secs(10),   // LibreChat's own figure
             refresh_interval: Duration::from_secs(60),
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30), // Kubernetes' default grace

@@ -45,10 +45,12 @@ impl Upstream {
         let ready = match self.state() {
             State::Ready(ready) => self.link_for(ready, session).await?,
             // A session's own link may outlive the shared one.
-            _ => match self.own.ready(session) {
-                Some(own) => own,
-                None => self.link_for(self.ready_after(0).await?, session).await?,
-            },
+            State::Idle | State::Connecting | State::Down(_) | State::Stopped => {
+                match self.own.ready(session) {
+                    Some(own) => own,
+                    None => self.link_for(self.ready_after(0).await?, session).await?,
+                }
+            }
         };
         self.exchange(ready, session, write).await
     }

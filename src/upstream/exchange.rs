@@ -30,7 +30,7 @@ struct InFlight {
     ready: Arc<Ready>,
     seat: Seat,
     inbox: Arc<Inbox>,
-    _in_flight: TaskTrackerToken,
+    _counted: TaskTrackerToken,
 }
 
 impl Exchange {
@@ -41,7 +41,7 @@ impl Exchange {
     ) -> Result<Self, (Arc<Ready>, Failure)> {
         let id = ready.id();
         let (seat, inbox) = ready.flights.enter(id, session);
-        let flight = InFlight { id, seat, inbox, _in_flight: ready.calls.token(), ready };
+        let flight = InFlight { id, seat, inbox, _counted: ready.calls.token(), ready };
         match flight.ready.link.request(id, write(id)).await {
             Ok(reply) => Ok(Self { reply, flight }),
             Err(failure) => Err((flight.ready.clone(), failure)),

@@ -18,7 +18,7 @@ pub(super) struct Flights(Mutex<Seats>);
 
 #[derive(Debug, Default)]
 struct Seats {
-    seats: Vec<Option<Flight>>,
+    taken: Vec<Option<Flight>>,
     free: Vec<usize>,
     /// When one last ended, where somebody wants to know.
     ended: Option<Instant>,
@@ -41,10 +41,10 @@ impl Flights {
         let inbox = Arc::new(Inbox::default());
         let flight = Flight { id, session: Arc::clone(session), inbox: Arc::clone(&inbox) };
         let mut all = self.seats();
-        let place = all.free.pop().unwrap_or(all.seats.len());
-        match all.seats.get_mut(place) {
+        let place = all.free.pop().unwrap_or(all.taken.len());
+        match all.taken.get_mut(place) {
             Some(seat) => *seat = Some(flight),
-            None => all.seats.push(Some(flight)),
+            None => all.taken.push(Some(flight)),
         }
         (Seat(place), inbox)
     }
@@ -52,7 +52,7 @@ impl Flights {
     /// The call is over; what came for it and was not read. `note` keeps when that was.
     pub(super) fn leave(&self, seat: Seat, note: bool) -> VecDeque<Message> {
         let mut all = self.seats();
-        let flight = all.seats.get_mut(seat.0).and_then(Option::take);
+        let flight = all.taken.get_mut(seat.0).and_then(Option::take);
         all.free.push(seat.0);
         if note {
             all.ended = Some(Instant::now());
@@ -66,7 +66,7 @@ impl Flights {
     pub(super) fn newest(&self, owner: Option<u128>) -> Option<Arc<Inbox>> {
         let all = self.seats();
         let mut found: Option<&Flight> = None;
-        for flight in all.seats.iter().flatten() {
+        for flight in all.taken.iter().flatten() {
             if owner.is_some_and(|serial| flight.session.serial() != serial) {
                 continue;
             }
@@ -82,12 +82,12 @@ impl Flights {
     /// The call `id`.
     pub(super) fn of(&self, id: u64) -> Option<Arc<Inbox>> {
         let all = self.seats();
-        all.seats.iter().flatten().find(|flight| flight.id == id).map(|flight| Arc::clone(&flight.inbox))
+        all.taken.iter().flatten().find(|flight| flight.id == id).map(|flight| Arc::clone(&flight.inbox))
     }
 
     /// All of them.
     pub(super) fn all(&self) -> Vec<Arc<Inbox>> {
-        self.seats().seats.iter().flatten().map(|flight| Arc::clone(&flight.inbox)).collect()
+        self.seats().taken.iter().flatten().map(|flight| Arc::clone(&flight.inbox)).collect()
     }
 
     /// When a call last ended, if that was noted.
@@ -112,11 +112,11 @@ struct Waiting {
 }
 
 impl Inbox {
-    /// Puts `message` in, or gives it back where the call is over or does not read.
-    pub(super) fn push(&self, message: Message) -> Result<(), Message> {
+    /// Puts `message` in. Gives it back where the call is over or does not read.
+    pub(super) fn push(&self, message: Message) -> Option<Message> {
         let mut waiting = self.waiting();
         if waiting.closed || waiting.messages.len() >= ROOM {
-            return Err(message);
+            return Some(message);
         }
         waiting.messages.push_back(message);
         let reader = waiting.reader.take();
@@ -124,7 +124,7 @@ impl Inbox {
         if let Some(reader) = reader {
             reader.wake();
         }
-        Ok(())
+        None
     }
 
     /// The next message.

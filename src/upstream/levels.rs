@@ -49,16 +49,17 @@ impl Levels {
     /// while the server is being told is told as one.
     pub(super) async fn keep(&self, ready: &Ready) {
         let mut loudest = self.loudest.subscribe();
-        while ready.hello.offers.logging {
+        if !ready.hello.offers.logging {
+            std::future::pending::<()>().await;
+        }
+        loop {
             let level = *loudest.borrow_and_update();
             if let Some(level) = level {
                 set(ready, level).await;
             }
-            if loudest.changed().await.is_err() {
-                break;
-            }
+            // The sender lives in `self`, so waiting cannot fail.
+            drop(loudest.changed().await);
         }
-        std::future::pending().await
     }
 }
 

@@ -90,7 +90,7 @@ impl Own {
     pub(super) fn failed(&self, interval: Duration) {
         self.table().failing.get_or_insert_with(|| {
             let mut pace = Pace::new(interval);
-            drop(pace.take());
+            pace.take().ok();
             pace
         });
     }
@@ -216,10 +216,10 @@ impl Upstream {
     }
 
     fn open(self: &Arc<Self>, table: &mut Table, session: &Arc<Session>) -> Result<Arc<Line>, Unavailable> {
-        let most = match self.server.load().reach {
+        let most = self.shared.limits.connections.unwrap_or(match self.server.load().reach {
             Reach::Http(_) => SESSIONS,
             Reach::Stdio(_) => CHILDREN,
-        };
+        });
         if table.lines.len() >= most {
             let what = format!("has {most} connections already, one for each session, which is the limit");
             return Err(Unavailable::soon(what));

@@ -18,8 +18,6 @@ use crate::config::Reach;
 use crate::mcp::{Abilities, Level, abilities_for};
 use crate::transport::Failure;
 
-/// How long a link may be without calls.
-const IDLE: Duration = Duration::from_secs(15 * 60);
 /// How long the server may take to hear of the session's log level before its first call.
 const GREETING: Duration = Duration::from_secs(2);
 
@@ -190,7 +188,8 @@ impl Tender {
 
     /// Waits until the link has not been used for a while, and takes it out of the table.
     async fn idle(&self) {
-        while let Err(later) = self.upstream.own.take_idle(&self.line, IDLE) {
+        let limit = self.upstream.shared.limits.connection_idle;
+        while let Err(later) = self.upstream.own.take_idle(&self.line, limit) {
             sleep_until(later).await;
         }
     }

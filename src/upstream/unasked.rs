@@ -51,11 +51,11 @@ impl Upstream {
         }
         let session = ready.owner.as_ref().and_then(|owner| owner.session.upgrade());
         match (offer(ready, request), session) {
-            (Ok(()), _) => {}
-            (Err(Left { nobodys: true, message }), Some(session)) => {
-                drop(ready.calls.spawn(carry(ready.clone(), session, message)));
+            (Offered::Taken, _) => {}
+            (Offered::ToNobody(request), Some(session)) => {
+                drop(ready.calls.spawn(carry(ready.clone(), session, request)));
             }
-            (Err(left), _) => ready.refuse_leg(&left.message).await,
+            (Offered::ToNobody(request) | Offered::InVain(request), _) => ready.refuse_leg(&request).await,
         }
     }
 
@@ -68,20 +68,20 @@ impl Upstream {
             method::CANCELLED => {
                 ready.legs.cancel(param(&message, "requestId").unwrap_or_default().as_bytes());
                 for inbox in ready.flights.all() {
-                    self.count(inbox.push(message.clone()).is_ok());
+                    self.count(inbox.push(message.clone()).is_none());
                 }
             }
             method::PROGRESS => {
                 let token = param(&message, "progressToken").and_then(|raw| raw.parse().ok());
                 if let Some(inbox) = token.and_then(|id| ready.flights.of(id)) {
-                    self.count(inbox.push(message).is_ok());
+                    self.count(inbox.push(message).is_none());
                 }
             }
             method::RESOURCES_UPDATED => self.updated(ready, message),
             _ => match offer(ready, message) {
-                Ok(()) => {}
-                Err(Left { nobodys: true, message }) => self.spread(ready, message),
-                Err(Left { nobodys: false, .. }) => self.count(false),
+                Offered::Taken => {}
+                Offered::ToNobody(message) => self.spread(ready, message),
+                Offered::InVain(_) => self.count(false),
             },
         }
         Features::NONE
@@ -141,18 +141,20 @@ fn wanted_level(session: &crate::session::Session) -> Level {
     session.level().unwrap_or(Level::Info)
 }
 
-/// What found no call.
-struct Left {
-    message: Message,
-    /// There is no call that it could belong to; otherwise there is one that does not read.
-    nobodys: bool,
+/// What became of a message that was offered to a call.
+enum Offered {
+    Taken,
+    /// There is no call that it could belong to.
+    ToNobody(Message),
+    /// There is one, and it does not read.
+    InVain(Message),
 }
 
 /// Offers a message to the newest call of whoever must have caused it.
-fn offer(ready: &Ready, message: Message) -> Result<(), Left> {
+fn offer(ready: &Ready, message: Message) -> Offered {
     match ready.flights.newest(ready.owner.as_ref().map(|owner| owner.serial)) {
-        Some(inbox) => inbox.push(message).map_err(|message| Left { message, nobodys: false }),
-        None => Err(Left { message, nobodys: true }),
+        Some(inbox) => inbox.push(message).map_or(Offered::Taken, Offered::InVain),
+        None => Offered::ToNobody(message),
     }
 }
 

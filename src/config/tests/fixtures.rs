@@ -190,6 +190,8 @@ fn every_setting_arrives() {
         sessions: 10,
         session_idle: Duration::from_secs(3600),
         calls_per_session: 2,
+        connections: Some(3),
+        connection_idle: Duration::from_secs(20),
         first_list_wait: Duration::ZERO,
         reconnect_interval: Duration::from_millis(250),
         refresh_interval: Duration::from_secs(120),
@@ -199,7 +201,7 @@ fn every_setting_arrives() {
     assert_eq!(config.limits, want);
     assert_eq!(files.len(), 4, "{files:?}"); // a secret and three certificates
     let told: Vec<_> = notes.iter().map(|note| (note.line, note.severity)).collect();
-    assert_eq!(told, [(39, Severity::Warning), (54, Severity::Warning), (56, Severity::Warning)]);
+    assert_eq!(told, [(41, Severity::Warning), (56, Severity::Warning), (58, Severity::Warning)]);
     let web = config.servers.values().find(|server| server.key == "web").unwrap();
     assert_eq!((config.page_size, config.views.len()), (Some(100), 2));
     assert_eq!(config.views["both"], ViewRules::default());
