@@ -13,6 +13,7 @@ mod e2e {
     mod bytes;
     mod cancellation;
     mod churn;
+    mod crossing;
     mod dead;
     mod exit;
     mod features;
