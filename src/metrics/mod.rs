@@ -9,8 +9,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
@@ -19,7 +18,7 @@ pub use label::{Method, Outcome, Rejection, Resumption, State};
 pub use server::{LinkGuard, Running, ServerSeries};
 
 use process::Process;
-use server::Shown;
+use server::{Servers, Shown};
 
 /// Why making a series cannot fail.
 const VALID: &str = "names and labels are constants, checked by the tests";
@@ -28,7 +27,7 @@ const VALID: &str = "names and labels are constants, checked by the tests";
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    servers: Mutex<HashMap<String, Arc<ServerSeries>>>,
+    servers: Arc<Servers>,
     reloads: IntCounterVec,
     reload_ok: IntGauge,
     reload_time: Gauge,
@@ -51,7 +50,7 @@ impl Metrics {
         info.set(1);
         let metrics = Self {
             registry: Registry::new(),
-            servers: Mutex::default(),
+            servers: Arc::default(),
             reloads: counts("trunkline_config_reloads_total", "Configurations loaded, by result.", "result"),
             reload_ok: gauge(
                 "trunkline_config_last_reload_successful",
@@ -86,6 +85,7 @@ impl Metrics {
         metrics.show(Box::new(metrics.rejected.clone()));
         metrics.show(Box::new(metrics.panics.clone()));
         metrics.show(Box::new(Process::new()));
+        metrics.show(Box::new(Shown(metrics.servers.clone())));
         Arc::new(metrics)
     }
 
@@ -100,17 +100,13 @@ impl Metrics {
             return Arc::clone(known);
         }
         let series = Arc::new(ServerSeries::new(name));
-        self.show(Box::new(Shown(Arc::clone(&series))));
         servers.insert(name.to_owned(), Arc::clone(&series));
         series
     }
 
     /// Takes the series of a server that is gone out of the text. What still holds them counts on unseen.
     pub fn forget(&self, name: &str) {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(series) = servers.remove(name) {
-            self.registry.unregister(Box::new(Shown(series))).expect("what is in the map is registered");
-        }
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
     /// All series as text (Prometheus exposition format 0.0.4).

@@ -1,6 +1,7 @@
 //! One server's series.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -178,17 +179,21 @@ impl ServerSeries {
     }
 }
 
-/// The series of one server as the registry holds them: they come and go together, and a handle that outlives them
-/// counts on unseen.
-pub(super) struct Shown(pub(super) Arc<ServerSeries>);
+/// The series of all servers, by name.
+pub(super) type Servers = Mutex<HashMap<String, Arc<ServerSeries>>>;
+
+/// The series of all servers as one collector. One each would be told apart in the registry by sums of weak hashes of
+/// their names: a few dozen servers are enough for two sums to be the same, and then the second is refused.
+pub(super) struct Shown(pub(super) Arc<Servers>);
 
 impl Collector for Shown {
     fn desc(&self) -> Vec<&Desc> {
-        self.0.parts().into_iter().flat_map(Collector::desc).collect()
+        Vec::new() // which servers there are is not known beforehand
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        self.0.parts().into_iter().flat_map(Collector::collect).collect()
+        let servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.values().flat_map(|series| series.parts()).flat_map(Collector::collect).collect()
     }
 }
 
