@@ -1,5 +1,7 @@
 //! PROTOCOL.md §2.2 and §2.12: what servers ask clients in the middle of a call.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +14,8 @@ const ELICITATION: &str = r#"{"jsonrpc":"2.0","id":"leg-$ID","method":"elicitati
 const ROOTS: &str = r#"{"jsonrpc":"2.0","id":"leg-$ID","method":"roots/list","params":{"who":"$WHO"}}"#;
 const ALL: &str = r#"{"roots":{},"sampling":{},"elicitation":{}}"#;
 
+static LAST: AtomicU64 = AtomicU64::new(0);
+
 /// Asks what the arguments say, and answers with what the client said.
 fn asking() -> Script {
     Script::answering(|seen| {
@@ -21,8 +25,10 @@ fn asking() -> Script {
             "elicitation" => ELICITATION,
             _ => ROOTS,
         };
-        let leg = leg.replace("$WHO", arguments["who"].as_str().unwrap());
-        Reply::Steps(vec![Step::Ask(leg, "\"leg-$ID\"".into()), echo()])
+        // Not from the request's id: each session's own link counts from the start.
+        let id = format!("leg-{}", LAST.fetch_add(1, Ordering::Relaxed));
+        let leg = leg.replace("$WHO", arguments["who"].as_str().unwrap()).replace("leg-$ID", &id);
+        Reply::Steps(vec![Step::Ask(leg, format!("\"{id}\"")), echo()])
     })
 }
 
