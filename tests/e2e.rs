@@ -13,6 +13,7 @@ mod e2e {
     mod bytes;
     mod cancellation;
     mod churn;
+    mod crossing;
     mod dead;
     mod exit;
     mod features;
@@ -25,4 +26,5 @@ mod e2e {
     mod reload;
     mod resume;
     mod upstream;
+    mod views;
 }

@@ -67,7 +67,7 @@ impl Source {
         let (relay, fleet) = (relay.clone(), fleet.clone());
         let source = Self { view, tail, relay, fleet, notices, closing, _stream: stream };
         if source.hear() || lost {
-            source.tell(source.relay.missed());
+            source.tell(source.relay.missed(&source.view));
         }
         source
     }
@@ -81,7 +81,7 @@ impl Source {
                 () = self.closing.cancelled() => return None,
                 frame = self.tail.next() => {
                     if self.tail.has_lost() {
-                        self.tell(self.relay.missed());
+                        self.tell(self.relay.missed(&self.view));
                     }
                     return Some((frame?, self));
                 }
@@ -91,7 +91,7 @@ impl Source {
                         self.tell(self.relay.told(&self.view, self.tail.follower.session(), &notice));
                     }
                     // Whoever fell behind is told once that something changed.
-                    Err(RecvError::Lagged(_)) => self.tell(self.relay.missed()),
+                    Err(RecvError::Lagged(_)) => self.tell(self.relay.missed(&self.view)),
                     Err(RecvError::Closed) => return None,
                 },
                 () = sleep(KEEP_ALIVE) => return Some((wire::comment(), self)),

@@ -113,8 +113,8 @@ impl Request {
         legs: &mut Legs,
         asked: &Message,
     ) {
-        if asked.method() == method::PING {
-            return exchange.refuse(asked).await;
+        if let Some(answer) = upstream.own_answer(asked) {
+            return exchange.respond(answer).await;
         }
         match self.open(asked) {
             Ok((way, open, text)) => {
@@ -200,4 +200,80 @@ fn token(asked: &Message) -> Option<Span> {
     let [Some(meta)] = asked.params_members(["_meta"]).ok()? else { return None };
     let [token] = asked.members_at(meta, ["progressToken"]).ok()?;
     token
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::Limits;
+    use crate::metrics::Metrics;
+    use crate::session::{Agreed, Keyring, Session, Sessions};
+
+    fn session() -> Arc<Session> {
+        let sessions = Sessions::new(&Limits::default(), Arc::new(Keyring::random()), Metrics::new("test"));
+        let agreed = Agreed { revision: "2025-11-25".into(), capabilities: "{}".into(), client: "".into() };
+        sessions.open("", agreed).unwrap()
+    }
+
+    fn open(session: &Arc<Session>, theirs: &'static str, token: Option<&'static str>) -> Open {
+        let leg = session.ask().unwrap();
+        let token = token.map(|token| Bytes::from_static(token.as_bytes()));
+        Open { leg, theirs: theirs.into(), token, until: Instant::now() + PATIENCE }
+    }
+
+    fn parse(text: &str) -> Message {
+        Message::parse(Bytes::copy_from_slice(text.as_bytes()), 16).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_has_its_own_time() {
+        let session = session();
+        let mut legs = Legs::default();
+        assert_eq!((legs.is_empty(), legs.patience(Instant::now())), (true, None));
+        legs.0.push(open(&session, "1", None));
+        tokio::time::advance(PATIENCE / 2).await;
+        legs.0.push(open(&session, "2", None));
+        assert_eq!(legs.patience(Instant::now()), Some(PATIENCE / 2));
+        assert!(legs.take_late(Instant::now()).is_empty());
+        tokio::time::advance(PATIENCE / 2).await;
+        let late = legs.take_late(Instant::now());
+        assert_eq!(late.iter().map(|open| &*open.theirs).collect::<Vec<_>>(), [b"1"]);
+        assert!(!session.answered(parse(r#"{"jsonrpc":"2.0","id":"gw-9","result":{}}"#)));
+        drop(late);
+        assert!(!session.answered(parse(r#"{"jsonrpc":"2.0","id":"gw-1","result":{}}"#)), "it is too late");
+        assert_eq!(legs.patience(Instant::now()), Some(PATIENCE / 2));
+        assert!(legs.take("1").is_none() && legs.take("2").is_some() && legs.is_empty());
+    }
+
+    #[tokio::test]
+    async fn answers_and_progress_go_back_as_the_server_knows_them() {
+        let session = session();
+        let mut legs = Legs(vec![open(&session, "\"s\"", Some("7")), open(&session, "8", None)]);
+        let progress = |id: &str| {
+            parse(&format!(
+                r#"{{"jsonrpc":"2.0","method":"x","params":{{"progressToken":{id},"progress":1.50}}}}"#
+            ))
+        };
+        assert!(session.progressed(progress(r#""gw-2""#)), "unwanted, and dropped");
+        for n in 0..20 {
+            // However much it says, there is room for the answer.
+            assert_eq!(session.progressed(progress(r#""gw-1""#)), n < 7, "{n}");
+        }
+        assert!(session.answered(parse(r#"{"jsonrpc":"2.0","id":"gw-1","result":{"n":1.50}}"#)));
+        for _ in 0..7 {
+            let told = legs.said().await;
+            assert_eq!(
+                told,
+                r#"{"jsonrpc":"2.0","method":"x","params":{"progressToken":7,"progress":1.50}}"#
+            );
+        }
+        assert_eq!(legs.said().await, r#"{"jsonrpc":"2.0","id":"s","result":{"n":1.50}}"#);
+        assert!(
+            session.answered(parse(r#"{"jsonrpc":"2.0","id":"gw-2","error":{"code":-1,"message":"no"}}"#))
+        );
+        assert_eq!(legs.said().await, r#"{"jsonrpc":"2.0","id":8,"error":{"code":-1,"message":"no"}}"#);
+        assert!(legs.is_empty());
+    }
 }

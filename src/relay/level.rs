@@ -17,13 +17,13 @@ pub(super) fn set(relay: &Relay, caller: &Caller, message: &Message) -> Result<B
     let level = Level::of(&name).ok_or_else(|| Refusal::BadLevel((*name).into()))?;
     caller.session.set_level(level);
     let snapshot = relay.fleet.snapshot();
-    let servers = snapshot.catalog.servers(&caller.view);
-    let wishes: Vec<_> = servers
-        .filter_map(|name| snapshot.upstreams.get(name))
-        .map(|upstream| upstream.want_level(level))
-        .collect();
+    let servers = || snapshot.catalog.servers(&caller.view).filter_map(|name| snapshot.upstreams.get(name));
+    let wishes: Vec<_> = servers().map(|upstream| upstream.want_level(level)).collect();
     caller.session.give_back(HELD); // only now, so that no server hears of a moment without
     caller.session.hold(HELD, wishes);
+    for upstream in servers() {
+        upstream.level_changed(&caller.session);
+    }
     // Exactly this: clients compare.
     Ok(wire::response(&message.id().unwrap_or_default(), b"{}"))
 }

@@ -22,6 +22,7 @@ mod uris;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 pub use call::{Call, Step};
@@ -45,9 +46,14 @@ pub struct Relay {
     clock: Arc<Clock>,
     misses: Misses,
     sightings: Sightings,
-    /// Calls whose clients have hung up; a hang-up is not a cancellation.
+    /// Calls whose clients have hung up, since a hang-up is not a cancellation; and what is told to servers.
     orphans: TaskTracker,
+    /// Clients' notifications on their way to servers.
+    telling: Arc<Semaphore>,
 }
+
+/// Most clients' notifications that are on their way at a time.
+const TELLING: usize = 256;
 
 /// Who sent a message, and to which view.
 #[derive(Debug, Clone)]
@@ -80,6 +86,7 @@ impl Relay {
             misses: Misses::default(),
             sightings: Sightings::default(),
             orphans: TaskTracker::new(),
+            telling: Arc::new(Semaphore::new(TELLING)),
         })
     }
 
@@ -97,7 +104,7 @@ impl Relay {
         match message.kind() {
             Kind::Request => self.request(caller, message),
             Kind::Notification => {
-                notification(&caller.session, message);
+                self.notification(caller, message);
                 Handled::Accepted
             }
             Kind::Result | Kind::Error => {
@@ -184,6 +191,44 @@ impl Relay {
         }))
     }
 
+    fn notification(&self, caller: &Caller, message: Message) {
+        let session = &caller.session;
+        match message.method() {
+            method::INITIALIZED => session.set_initialized(),
+            method::CANCELLED => {
+                if let Ok([Some(id)]) = message.params_members(["requestId"]) {
+                    // One that has ended, or never was, is none of our business.
+                    session.cancel(message.slice(id).unwrap_or_default().as_bytes());
+                }
+            }
+            method::PROGRESS => {
+                if !session.progressed(message) {
+                    tracing::debug!("progress of what nobody asks any more");
+                }
+            }
+            method::ROOTS_CHANGED => self.pass(caller, &message),
+            _ if matches!(caller.view, View::One(_)) => self.pass(caller, &message),
+            other => tracing::debug!(method = other, "a notification that concerns no server"),
+        }
+    }
+
+    /// Brings the servers of the caller's view what its client tells them, in the background.
+    fn pass(&self, caller: &Caller, message: &Message) {
+        let Ok(turn) = self.telling.clone().try_acquire_owned() else {
+            return tracing::debug!(method = message.method(), "dropped: too many notifications at a time");
+        };
+        let snapshot = self.fleet.snapshot();
+        let servers = snapshot.catalog.servers(&caller.view);
+        let upstreams: Vec<_> = servers.filter_map(|name| snapshot.upstreams.get(name)).cloned().collect();
+        let (session, text) = (caller.session.clone(), message.text().clone());
+        self.orphans.spawn(async move {
+            for upstream in upstreams {
+                upstream.tell(&session, text.clone()).await;
+            }
+            drop(turn);
+        });
+    }
+
     /// Waits until the calls that clients left behind have ended. No new ones may come in.
     pub async fn drained(&self) {
         self.orphans.close();
@@ -196,22 +241,4 @@ fn asleep(snapshot: &Snapshot, view: &View) -> Option<Arc<crate::upstream::Upstr
     let View::One(server) = view else { return None };
     let upstream = snapshot.upstreams.get(server)?;
     matches!(upstream.state(), crate::upstream::State::Idle).then(|| upstream.clone())
-}
-
-fn notification(session: &Arc<Session>, message: Message) {
-    match message.method() {
-        method::INITIALIZED => session.set_initialized(),
-        method::CANCELLED => {
-            if let Ok([Some(id)]) = message.params_members(["requestId"]) {
-                // One that has ended, or never was, is none of our business.
-                session.cancel(message.slice(id).unwrap_or_default().as_bytes());
-            }
-        }
-        method::PROGRESS => {
-            if !session.progressed(message) {
-                tracing::debug!("progress of what nobody asks any more");
-            }
-        }
-        other => tracing::debug!(method = other, "a notification that concerns no server"),
-    }
 }

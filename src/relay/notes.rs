@@ -7,7 +7,7 @@ use super::asides::USUAL;
 use super::resources::subscribed;
 use crate::catalog::View;
 use crate::fleet::{Notice, Snapshot};
-use crate::mcp::{Features, method};
+use crate::mcp::{Feature, Features, Offers, method};
 use crate::names::ServerName;
 use crate::session::Session;
 use crate::upstream::elicitation;
@@ -41,9 +41,17 @@ impl Relay {
         }
     }
 
-    /// The messages that a client gets who has missed some: any list may be another now.
-    pub fn missed(&self) -> Vec<Bytes> {
-        changed(Features::ALL)
+    /// The messages that a client gets who has missed some: any list of `view` may be another now.
+    pub fn missed(&self, view: &View) -> Vec<Bytes> {
+        let snapshot = self.fleet.snapshot();
+        let hellos = snapshot.catalog.servers(view).filter_map(|name| snapshot.upstreams.get(name)?.hello());
+        let offers = hellos.fold(Offers::default(), |all, hello| all.and(&hello.offers));
+        let offered = |feature: &Feature| match feature {
+            Feature::Tool => true,
+            Feature::Prompt => offers.prompts,
+            Feature::Resource | Feature::Template => offers.resources,
+        };
+        changed(Feature::ALL.into_iter().filter(offered).collect())
     }
 }
 

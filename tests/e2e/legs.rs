@@ -25,9 +25,10 @@ fn asking() -> Script {
             "elicitation" => ELICITATION,
             _ => ROOTS,
         };
-        // Not from the request's id: each session's own link counts from the start.
+        let leg = leg.replace("$WHO", arguments["who"].as_str().unwrap());
+        // A child of each session counts our ids anew, so its own would not do.
         let id = format!("leg-{}", LAST.fetch_add(1, Ordering::Relaxed));
-        let leg = leg.replace("$WHO", arguments["who"].as_str().unwrap()).replace("leg-$ID", &id);
+        let leg = leg.replace("leg-$ID", &id);
         Reply::Steps(vec![Step::Ask(leg, format!("\"{id}\"")), echo()])
     })
 }
