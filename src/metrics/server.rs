@@ -1,7 +1,7 @@
 //! One server's series.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -179,21 +179,27 @@ impl ServerSeries {
     }
 }
 
-/// The series of all servers, by name.
-pub(super) type Servers = Mutex<HashMap<String, Arc<ServerSeries>>>;
+/// The series of all servers that are shown, by name. Those of one come and go together, and a handle that outlives them
+/// counts on unseen.
+///
+/// They are one collector for the registry: it tells collectors apart by a sum of hashes, and that of two servers can be
+/// the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shown(Arc<Mutex<HashMap<String, Arc<ServerSeries>>>>);
 
-/// The series of all servers as one collector. One each would be told apart in the registry by sums of weak hashes of
-/// their names: a few dozen servers are enough for two sums to be the same, and then the second is refused.
-pub(super) struct Shown(pub(super) Arc<Servers>);
+impl Shown {
+    pub(super) fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<ServerSeries>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Collector for Shown {
     fn desc(&self) -> Vec<&Desc> {
-        Vec::new() // which servers there are is not known beforehand
+        Vec::new() // they change
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        servers.values().flat_map(|series| series.parts()).flat_map(Collector::collect).collect()
+        self.all().values().flat_map(|series| series.parts()).flat_map(Collector::collect).collect()
     }
 }
 

@@ -65,7 +65,8 @@ async fn restarts_of_the_older_transports_stream_leave_nothing_behind() {
 async fn restarts_leave_nothing_behind(up: Fake, children: usize) {
     let times = scaled(100, 1_000);
     let limits = "reconnectInterval: 1ms";
-    let world = World::start(&file(limits, &entries(&[("up", up.entry())]))).await.ready().await;
+    let servers = entries(&[("up", up.entry_with(r#", "scope": "shared""#))]);
+    let world = World::start(&file(limits, &servers)).await.ready().await;
     let client = Client::open(&world, "/mcp").await;
     restarts(&client, &up, times).await;
     // How many connections wait in a pool depends on what happened at the same time.
