@@ -14,15 +14,15 @@
 //! | 5 | [`relay`] | One message in, where it goes, the answer out; [stubs and refusals](relay::Refusal). |
 //! | 4 | [`fleet`] | All upstreams: applies a change, makes the catalog, publishes one [`Snapshot`](fleet::Snapshot), sends [`Notice`](fleet::Notice)s. |
 //! | 3 | [`upstream`] | One server kept connected: its keeper task, [`State`](upstream::State), pace, handshake, listing, calls in flight. |
-//! | 2 | [`catalog`] | An immutable list of everything offered: routes by name, and each view's list rendered in advance. |
+//! | 2 | [`catalog`] | An immutable list of everything offered: routes by name or URI, and each view's lists rendered in advance. |
 //! | 2 | [`session`] | One client's stay: what was agreed, its calls in flight, its outbox; the registry and the sealing of ids. |
-//! | 2 | [`transport`] | How to reach one server, over HTTP or as a child process: gives a [`Link`](transport::Link). TLS. |
+//! | 2 | [`transport`] | How to reach one server, over streamable HTTP, over the older HTTP+SSE or as a child process: gives a [`Link`](transport::Link). TLS. |
 //! | 2 | `auth` | To come: who calls, what they may do, and the tokens that we present to servers. |
 //! | 1 | [`clock`] | Coarse deadlines: any number of waiting calls for the price of one timer. |
 //! | 1 | [`config`] | The file's model: text → checked [`Config`](config::Config), every problem at once; the [`Change`](config::Change) between two; the JSON Schema. |
 //! | 1 | [`mcp`] | The protocol's own facts: revisions, methods, headers, the handshake's messages. |
 //! | 1 | [`metrics`] | Every series, declared once; handles per server; guards that count out on every path. |
-//! | 0 | [`names`] | `<tool>_mcp_<server>`: joining, sanitising, cutting. Never splitting. |
+//! | 0 | [`names`] | `<tool>_mcp_<server>`: joining, sanitising, cutting. Never splitting. URIs: prefixes and templates. |
 //! | 0 | [`wire`] | JSON-RPC messages as the bytes that came plus the places of their parts; server-sent events; error codes. |
 //!
 //! # The paths
@@ -44,8 +44,8 @@
 //! through its [`session::CallGuard`], and the server under our id. A server that has lost our session gets the call
 //! again, once, on the next link; nothing else is sent twice.
 //!
-//! **`tools/list`.** front → relay → [`catalog::Catalog::tools`], rendered when the catalog was built, with an envelope
-//! around it: no server is asked and no JSON is touched. Two exceptions wait, for `firstListWait` at most: the first
+//! **Lists.** front → relay → [`catalog::Catalog::list`], rendered when the catalog was built, with an envelope around it:
+//! no server is asked and no JSON is touched; a page is a piece of the same text. Two exceptions wait, for `firstListWait` at most: the first
 //! list after a start, and a server's own view before the server was ever needed (`startup: false`).
 //!
 //! **Reload.** `app` watches the *folders* of the file and of all it refers to, waits for quiet, reads, compares. One task
@@ -85,7 +85,7 @@
 //! - Every queue is bounded. Every task has an owner that ends it.
 //! - Payloads are never parsed into values: [`wire::Message::splice`] is the only way to change a message, so numbers of
 //!   any size, doubled keys, key order and unknown fields leave as they came.
-//! - Names are looked up, never split.
+//! - Names are looked up, never split. Of a prefixed URI the prefix is cut off, and looked up.
 //! - No secret reaches logs, metrics, `/status` or an error's text: types that may hold one have a `Debug` that counts.
 //! - No global state but the tracing subscriber and the rustls provider. `unsafe` is forbidden; so a child cannot be tied
 //!   to our death by the kernel: its group is ended by us, and where we are killed it finds its input closed.
@@ -99,8 +99,8 @@
 //! | client | whoever connects to us |
 //! | message, request, notification, response, method, params, result | JSON-RPC's words |
 //! | server name, tool name, qualified name | `github`, `search`, `search_mcp_github` (the code says *exposed* for a name as clients see it) |
-//! | listing, part, catalog, snapshot | what one server says it has; that under its settings; all parts at one moment; catalog and upstreams, what one request sees |
-//! | view | a path with its own selection of servers and naming: `/mcp`, `/mcp/<server>` |
+//! | listing, part, menu, catalog, snapshot | what one server says it has; that under its settings; parts together as a view shows them; all menus at one moment; catalog and upstreams, what one request sees |
+//! | view | a path with its own selection of servers and naming: `/mcp`, `/mcp/<server>`, `/mcp/<view>` |
 //! | link, dial, handshake, ready, down | one live connection and its stages |
 //! | session | a client's stay under one `Mcp-Session-Id`; never a connection |
 //! | revision, era | `2025-11-25` and its like; legacy (with `initialize`) or modern (stateless, from 2026-07-28). Version is ours |
@@ -119,10 +119,14 @@
 //!
 //! - **A call is a future, not a task.** [`relay::Call`] and its reader are polled by the same task in turn, so its asides
 //!   go through a small bounded queue without a waker: whoever fills it is polled again when the reader has emptied it.
-//!   A child process is one stream for all calls, so there the link's reader puts messages into an inbox per call.
+//!   A child process is one stream for all calls, and so is a server of the older HTTP+SSE: there the link's reader puts
+//!   messages into an inbox per call.
 //! - **A runtime per core** ([`front::Workers`]) for clients, and one more for what keeps servers connected. A client's
 //!   connection, its calls and the HTTP connections they use towards servers stay on one thread: a connection that
 //!   another thread drives costs two wake-ups across cores a call, more than the rest of the call at low load.
+//! - **A link's first request finds out which HTTP transport is spoken**, where the file does not say it. The dialer
+//!   remembers, by URL, who spoke only HTTP+SSE: such a server is asked that way first, and the other way in the same
+//!   attempt once it offers no such stream. So neither a reconnect nor a server brought up to date costs an attempt.
 //! - **Our own pool of HTTP/1.1 connections** over hyper's: one server per link needs no keys, a connection goes back
 //!   when its answer has been read, without a task, and each thread has its own. It took a seventh of a call's cost away.
 //! - **Calls have coarse deadlines** on one shared [`clock::Clock`]: two timers of their own cost a call more than reading
@@ -138,7 +142,12 @@
 //! - **The link is an enum, not a parameter.** [`transport::Link`] hides HTTP and stdio behind one door; no type above it
 //!   is generic. Tests use real servers on loopback and real children instead of a fake link.
 //! - **The listing lives in the upstream**, written by its keeper. The fleet turns it into a [`catalog::Part`] and keeps
-//!   that until listing or settings differ; building the catalog joins parts and parses nothing.
+//!   that until listing or settings differ; building the catalog joins parts and parses nothing, and a view whose parts
+//!   and rules are as before keeps its lists.
+//! - **Tools, prompts, resources and templates go one way**, from the item of a listing to the menu of a view. Two things
+//!   differ: names or URIs, and which filters apply.
+//! - **Templates are matched twice**: as RFC 6570 expands them, then as servers read them in practice, who take anything
+//!   but `/` for a value. Strict only, we would refuse URIs that their server answers.
 //! - **The snapshot holds the configuration, too**: what a request needs of it comes from the same moment.
 //! - **Refusals are told in two rooms.** [`relay::Refusal`] has the JSON-RPC errors, one exhaustive match. What is
 //!   refused for HTTP's sake (path, media type, size, session) is `front`'s, which alone knows statuses.

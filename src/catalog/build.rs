@@ -30,7 +30,7 @@ pub enum View {
 #[derive(Debug, Default)]
 pub struct Catalog {
     parts: IndexMap<ServerName, Arc<Part>>,
-    menus: HashMap<View, Arc<Menu>>,
+    pub(super) menus: HashMap<View, Arc<Menu>>,
     page_size: Option<usize>,
 }
 
@@ -158,14 +158,15 @@ impl Catalog {
         self.parts.get(server)
     }
 
-    /// Whether every list of every view that both have is the same in `other`.
-    pub fn lists_as(&self, other: &Self) -> bool {
-        let same = |view: &View, menu: &Arc<Menu>| {
-            other.menus.get(view).is_none_or(|others| {
-                Arc::ptr_eq(menu, others)
-                    || Feature::ALL.iter().all(|f| menu.list(*f).text() == others.list(*f).text())
-            })
-        };
-        self.menus.iter().all(|(view, menu)| same(view, menu))
+    /// The servers of views that show the same as in `before` in another way: by other rules, or in another order. Nothing
+    /// of theirs changed, but their clients see a change.
+    pub fn rearranged(&self, before: &Self) -> Vec<ServerName> {
+        let mut servers = vec![];
+        for (view, menu) in &self.menus {
+            if before.menus.get(view).is_some_and(|before| menu.is_rearranged(before)) {
+                servers.extend(menu.servers().cloned());
+            }
+        }
+        servers
     }
 }

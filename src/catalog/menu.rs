@@ -99,6 +99,16 @@ impl Menu {
         self.stock == *stock
     }
 
+    /// Whether it reads differently for another reason than that servers came, went or changed.
+    pub(super) fn is_rearranged(&self, before: &Self) -> bool {
+        let both = |one: &Self, other: &Self| -> Vec<ServerName> {
+            one.servers().filter(|name| other.servers().any(|other| other == *name)).cloned().collect()
+        };
+        let moved = || both(self, before) != both(before, self);
+        let reads_as = |feature: &Feature| self.list(*feature).text() == before.list(*feature).text();
+        (self.stock.rules != before.stock.rules || moved()) && !Feature::ALL.iter().all(reads_as)
+    }
+
     pub(super) fn list(&self, feature: Feature) -> &List {
         let [tools, prompts, resources, templates] = &self.lists;
         match feature {

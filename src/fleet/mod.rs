@@ -153,9 +153,12 @@ impl Fleet {
         }
         let before = self.snapshot();
         let (catalog, upstreams) = work.put_together(&config, &before.catalog);
-        if changed.is_empty() && !catalog.lists_as(&before.catalog) {
-            changed = config.servers.keys().cloned().collect(); // the same under other rules, or in another order
-            features = Features::ALL;
+        if !same_config {
+            let rearranged = catalog.rearranged(&before.catalog);
+            if !rearranged.is_empty() {
+                features = Features::ALL; // the same under other rules, or in another order
+            }
+            changed.extend(rearranged);
         }
         let notices = self.snapshot.load().notices + u64::from(!changed.is_empty());
         self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams, notices }));

@@ -19,6 +19,8 @@ pub struct Abilities {
     pub form: bool,
     /// It sends its user to a page (2025-11-25).
     pub url: bool,
+    /// It runs what servers ask of it as tasks (2025-11-25).
+    pub tasks: bool,
 }
 
 /// Why a server's request cannot be brought to a client.
@@ -29,8 +31,8 @@ pub struct Unable(pub &'static str);
 impl Abilities {
     /// Reads a raw capabilities object. What cannot be read counts as not declared.
     pub fn parse(capabilities: &str) -> Self {
-        let Ok([roots, sampling, elicitation]) = members(capabilities, ["roots", "sampling", "elicitation"])
-        else {
+        let keys = ["roots", "sampling", "elicitation", "tasks"];
+        let Ok([roots, sampling, elicitation, tasks]) = members(capabilities, keys) else {
             return Self::default();
         };
         let within = |span: Option<crate::wire::Span>| {
@@ -48,6 +50,7 @@ impl Abilities {
             // `{}` means forms, as it did before there was anything else.
             form: elicitation.is_some() && (has(elicitation, "form") || !url),
             url,
+            tasks: within(tasks).is_some(),
         }
     }
 
@@ -74,27 +77,39 @@ impl Abilities {
                     _ => Err(Unable("elicitation")),
                 }
             }
+            // How a task is doing that the client made of an earlier request.
+            method::TASKS_GET | method::TASKS_RESULT | method::TASKS_LIST | method::TASKS_CANCEL
+                if self.tasks =>
+            {
+                Ok(())
+            }
             _ => Err(Unable("such requests")),
         }
     }
 }
 
+/// Whether servers send requests of this `name` to clients, besides `ping`.
+pub fn is_leg(name: &str) -> bool {
+    const OF_TASKS: [&str; 4] =
+        [method::TASKS_GET, method::TASKS_RESULT, method::TASKS_LIST, method::TASKS_CANCEL];
+    [method::SAMPLING, method::ELICITATION, method::ROOTS_LIST].contains(&name) || OF_TASKS.contains(&name)
+}
+
 /// The capabilities that we declare where any client may be behind us: all that can be brought to one, in the form of
-/// `revision`.
+/// `revision`. A client that has no tasks is bound to overlook that a request would like to be one.
 pub fn all_abilities(revision: Revision) -> &'static str {
     match revision {
         Revision::V2024_11_05 | Revision::V2025_03_26 => r#"{"roots":{"listChanged":true},"sampling":{}}"#,
         Revision::V2025_06_18 => r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{}}"#,
         Revision::V2025_11_25 => {
-            r#"{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}}}"#
+            r#"{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{},"cancel":{},"requests":{"sampling":{"createMessage":{}},"elicitation":{"create":{}}}}}"#
         }
     }
 }
 
-/// The capabilities that we declare for one client, from its own: all but tasks, which would have to live here. With
-/// roots in any case where we have some to tell (`with_roots`).
+/// The capabilities that we declare for one client, from its own. With roots in any case where we have some to tell (`with_roots`).
 pub fn abilities_for(capabilities: &str, with_roots: bool) -> String {
-    let keys = ["roots", "sampling", "elicitation", "experimental", "extensions"];
+    let keys = ["roots", "sampling", "elicitation", "tasks", "experimental", "extensions"];
     let found = members(capabilities, keys).unwrap_or_default();
     let raw = |span: Option<crate::wire::Span>| span.and_then(|span| capabilities.get(span));
     let mut parts = Vec::new();
@@ -133,14 +148,24 @@ mod tests {
 
     #[test]
     fn what_we_declare_is_what_we_can_carry() {
-        let every = Abilities { roots: true, sampling: true, sampling_tools: true, form: true, url: true };
+        let every = Abilities {
+            roots: true,
+            sampling: true,
+            sampling_tools: true,
+            form: true,
+            url: true,
+            tasks: true,
+        };
         assert_eq!(Abilities::parse(all_abilities(Revision::V2025_11_25)), every);
-        let older = Abilities { sampling_tools: false, url: false, ..every };
+        let older = Abilities { sampling_tools: false, url: false, tasks: false, ..every };
         assert_eq!(Abilities::parse(all_abilities(Revision::V2025_06_18)), older);
         assert!(!Abilities::parse(all_abilities(Revision::V2024_11_05)).form);
         let client =
             r#"{"tasks":{"list":{}},"elicitation":{"url":{}},"extensions":{"x/y":1},"sampling":null}"#;
-        assert_eq!(abilities_for(client, false), r#"{"elicitation":{"url":{}},"extensions":{"x/y":1}}"#);
+        assert_eq!(
+            abilities_for(client, false),
+            r#"{"elicitation":{"url":{}},"tasks":{"list":{}},"extensions":{"x/y":1}}"#
+        );
         assert_eq!(abilities_for("nope", true), r#"{"roots":{"listChanged":true}}"#);
         let own = r#"{"roots":{"listChanged":false}}"#;
         assert_eq!(abilities_for(own, true), own);

@@ -12,7 +12,7 @@ mod offers;
 mod revision;
 mod task_support;
 
-pub use client::{Abilities, Unable, abilities_for, all_abilities};
+pub use client::{Abilities, Unable, abilities_for, all_abilities, is_leg};
 pub use feature::{Feature, Features};
 pub use hello::{Asked, Hello, initialize_params, initialize_result};
 pub use level::Level;

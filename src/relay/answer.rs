@@ -24,7 +24,7 @@ impl Request {
         if outcome == Outcome::RpcError && self.cannot_complete(answer) {
             return (Some(wire::response(&self.id, NOTHING_TO_COMPLETE)), Outcome::Ok);
         }
-        let sealed = if self.of_task { self.of_tasks(server, answer) } else { None };
+        let sealed = if self.has_task() { self.of_tasks(server, answer) } else { None };
         let answer = sealed.as_ref().unwrap_or(answer);
         let text = match answer.id_span() {
             Some(id_at) => self.written(answer, id_at, &self.renamed(server, answer)),

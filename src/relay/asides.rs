@@ -5,11 +5,10 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use super::legs::Legs;
-use super::notes::elicitation;
 use super::request::Request;
 use crate::mcp::{Features, Level, method};
 use crate::session::Session;
-use crate::upstream::{Exchange, Upstream};
+use crate::upstream::{Exchange, Upstream, elicitation};
 use crate::wire::Message;
 
 impl Request {

@@ -271,7 +271,8 @@ mod tests {
     #[tokio::test]
     async fn a_kept_call_goes_on_without_a_reader() {
         let sessions = Sessions::new(&Limits::default(), Arc::new(Keyring::random()), Metrics::new("test"));
-        let agreed = Agreed { revision: "2025-11-25".into(), capabilities: "{}".into(), client: String::new() };
+        let agreed =
+            Agreed { revision: "2025-11-25".into(), capabilities: "{}".into(), client: String::new() };
         let session = sessions.open("", agreed).unwrap();
         let tasks = TaskTracker::new();
         let call = Call::start(&tasks, |asides| async move {

@@ -67,7 +67,14 @@ impl Request {
             if left.is_zero() {
                 return Err(Broken::Silent(server.max_total));
             }
-            if self.errand.relay.clock.within(seen.pause.min(left), self.errand.guard.cancelled()).await.is_ok() {
+            if self
+                .errand
+                .relay
+                .clock
+                .within(seen.pause.min(left), self.errand.guard.cancelled())
+                .await
+                .is_ok()
+            {
                 return Err(Broken::Cancelled);
             }
             let look = |id| wire::request(id, method::TASKS_GET, params);
@@ -108,7 +115,8 @@ impl Seen {
         let task = task.unwrap_or("{}");
         let [status, pause] = members(task, ["status", "pollInterval"]).unwrap_or_default();
         let status = status.and_then(|status| Text::of(task.get(status)?));
-        let pause = pause.and_then(|pause| task.get(pause)?.parse().ok()).map_or(USUAL, Duration::from_millis);
+        let pause =
+            pause.and_then(|pause| task.get(pause)?.parse().ok()).map_or(USUAL, Duration::from_millis);
         Self { working: status.is_some_and(|status| status == "working"), pause: pause.clamp(OFTEN, SELDOM) }
     }
 }

@@ -7,13 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::notes::elicitation;
 use super::refusal::Refusal;
 use super::request::Request;
 use crate::mcp::method;
 use crate::names::ServerName;
 use crate::session::Leg;
-use crate::upstream::{Exchange, Upstream};
+use crate::upstream::{Exchange, Upstream, elicitation};
 use crate::wire::{self, Code, Kind, Message, Span, notification};
 
 /// How long a client, or its user, may take to answer.
@@ -220,7 +219,8 @@ mod tests {
 
     fn session() -> Arc<Session> {
         let sessions = Sessions::new(&Limits::default(), Arc::new(Keyring::random()), Metrics::new("test"));
-        let agreed = Agreed { revision: "2025-11-25".into(), capabilities: "{}".into(), client: String::new() };
+        let agreed =
+            Agreed { revision: "2025-11-25".into(), capabilities: "{}".into(), client: String::new() };
         sessions.open("", agreed).unwrap()
     }
 

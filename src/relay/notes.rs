@@ -11,6 +11,7 @@ use crate::fleet::{Notice, Snapshot};
 use crate::mcp::{Feature, Features, Offers, method};
 use crate::names::ServerName;
 use crate::session::Session;
+use crate::upstream::elicitation;
 use crate::wire::{Message, notification, quoted};
 
 impl Relay {
@@ -122,10 +123,4 @@ fn logged(view: &View, server: &ServerName, message: &Message) -> Bytes {
         },
         Err(_) => message.text().clone(),
     }
-}
-
-/// What a session holds while its user was sent elsewhere, by the id in `message`.
-pub(super) fn elicitation(server: &ServerName, message: &Message) -> Option<String> {
-    let [id] = message.params_members(["elicitationId"]).ok()?;
-    Some(format!("elicitation {server} {}", message.string(id?)?))
 }

@@ -1,7 +1,7 @@
 //! A client's request that a server is to answer: what of it has to change on the way.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -159,6 +159,11 @@ impl Request {
             vec![(id_at, number.as_bytes()), (self.name_at.clone(), own), (inside..inside, task.as_bytes())];
         edits.extend(self.token_at.clone().map(|token_at| (token_at, number.as_bytes())));
         self.message.splice(&mut edits)
+    }
+
+    /// Whether its answer may name a task.
+    pub(super) fn has_task(&self) -> bool {
+        self.of_task || self.task_token.load(Ordering::Relaxed) > 0
     }
 
     /// Its label in metrics.

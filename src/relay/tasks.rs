@@ -45,7 +45,7 @@ pub(super) async fn list(errand: Errand, message: Message) -> Option<Bytes> {
         Err(refusal) => return Some(refusal.answer(Some(&id))),
     };
     match request.message.params_members(["cursor"]) {
-        Ok([cursor]) if cursor.is_none_or(|at| request.message.slice(at) == Some("null")) => {}
+        Ok([cursor]) if cursor.clone().is_none_or(|at| request.message.slice(at) == Some("null")) => {}
         Ok(_) => return request.refuse(&Refusal::BadCursor),
         Err(bad) => return request.refuse(&Refusal::BadParams(bad.to_string())),
     }
@@ -98,12 +98,12 @@ impl Ledger {
 impl Relay {
     /// The id, as JSON, under which clients know the task that `server` knows by the id `raw`, JSON as well.
     fn seal_task(&self, server: &ServerName, raw: &str) -> String {
-        quoted(&format!("t{}", self.keys.seal(PURPOSE, format!("{server}\n{raw}").as_bytes())))
+        quoted(&format!("t{}", self.keys.name(PURPOSE, format!("{server}\n{raw}").as_bytes())))
     }
 
     /// Whose task an id of ours is, and the server's own id as JSON.
     fn open_task(&self, id: &str) -> Option<(ServerName, String)> {
-        let plain = self.keys.open(PURPOSE, id.strip_prefix('t')?)?;
+        let plain = self.keys.named(PURPOSE, id.strip_prefix('t')?)?;
         let (server, raw) = std::str::from_utf8(&plain).ok()?.split_once('\n')?;
         Some((ServerName::expose(server), raw.to_owned()))
     }
@@ -151,7 +151,8 @@ fn places(message: &Message) -> Vec<Span> {
     found.extend(id);
     found.extend(task.and_then(|task| member(task, "taskId")));
     found.extend(meta.and_then(|meta| member(member(meta, RELATED)?, "taskId")));
-    for inner in tasks.iter().flat_map(|at| elements(message.slice(at.clone()).unwrap_or_default())).flatten() {
+    for inner in tasks.iter().flat_map(|at| elements(message.slice(at.clone()).unwrap_or_default())).flatten()
+    {
         let start = tasks.as_ref().map_or(0, |at| at.start);
         found.extend(member(inner.start + start..inner.end + start, "taskId"));
     }
@@ -181,7 +182,12 @@ impl Request {
     }
 
     /// Puts those tasks of `server` that are this session's into `tasks`, under our ids.
-    async fn tasks_of(&self, snapshot: &Snapshot, server: &ServerName, tasks: &mut Vec<String>) -> Result<(), Broken> {
+    async fn tasks_of(
+        &self,
+        snapshot: &Snapshot,
+        server: &ServerName,
+        tasks: &mut Vec<String>,
+    ) -> Result<(), Broken> {
         let Some(upstream) = snapshot.upstreams.get(server) else { return Ok(()) };
         if upstream.hello().is_some_and(|hello| !hello.offers.tasks_list) {
             return Ok(());
@@ -228,7 +234,10 @@ mod tests {
         assert_eq!(result(r#"{"task":{"taskId":"a","status":"working"}}"#), [r#""a""#]);
         assert_eq!(result(r#"{"taskId":"a","status":"working"}"#), [r#""a""#]);
         assert_eq!(result(r#"{"tasks":[{"taskId":"a"},{},7,{"taskId":"b"}]}"#), [r#""a""#, r#""b""#]);
-        assert_eq!(result(r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"a"}}}"#), [r#""a""#]);
+        assert_eq!(
+            result(r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"a"}}}"#),
+            [r#""a""#]
+        );
         assert!(result(r#"{"content":[{"text":"\"taskId\"","taskId":1}]}"#).is_empty());
         assert!(result(r#"[{"taskId":1}]"#).is_empty());
         let params = r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"a"}}}}"#;

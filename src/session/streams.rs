@@ -112,11 +112,9 @@ impl Streams {
         budget: &Arc<Budget>,
     ) -> Arc<Spool> {
         let spool = Arc::new(Spool::new(request, true, origin, Arc::clone(budget)));
-        let idle = |calls: &[Arc<Spool>]| calls.iter().filter(|call| call.idle()).count();
-        if self.calls.len() >= ENDED && idle(&self.calls) >= ENDED || self.calls.len() >= MOST {
-            if let Some(oldest) = self.calls.iter().position(|call| call.idle()) {
-                self.calls.remove(oldest).forget();
-            }
+        let full = self.calls.len() >= MOST || self.calls.iter().filter(|call| call.idle()).count() >= ENDED;
+        if let Some(oldest) = self.calls.iter().position(|call| full && call.idle()) {
+            self.calls.remove(oldest).forget();
         }
         if self.closed || self.calls.len() >= MOST {
             spool.forget();

@@ -64,6 +64,14 @@ impl Link {
         }
     }
 
+    /// Whether one stream brings everything, the answers to calls as well as what belongs to none.
+    pub fn has_one_stream(&self) -> bool {
+        match &self.0 {
+            Way::Web(web) => web.has_one_stream(),
+            Way::Stdio(_) => true,
+        }
+    }
+
     /// Says that the child has started well, so the next may be started.
     pub fn settled(&self) {
         match &self.0 {

@@ -1,8 +1,12 @@
 //! Which message goes where, where one stream brings all of them: from a child, or from a server of the older transport.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::Failure;
 use super::inbox::Inbox;
@@ -13,6 +17,8 @@ use crate::wire::{Kind, Message, members};
 const ASIDES: usize = 64;
 /// Messages kept that belong to no call.
 const UNBOUND: usize = 256;
+/// How long an answer waits for whoever listens to take in what came before it.
+const ORDER: Duration = Duration::from_secs(1);
 
 /// The calls in flight, and the messages that belong to none.
 #[derive(Debug)]
@@ -20,7 +26,19 @@ pub(super) struct Table {
     calls: Mutex<Calls>,
     pub(super) unbound: Inbox,
     listened: AtomicBool,
+    order: Order,
     pub(super) tally: Tally,
+}
+
+/// How far the messages that belong to no call have come: an answer must not overtake those that came before it, since
+/// they may be of the same call after all.
+#[derive(Debug, Default)]
+struct Order {
+    /// Kept for whoever listens, read by it, and done with: so many.
+    told: AtomicU64,
+    taken: AtomicU64,
+    done: AtomicU64,
+    news: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +54,7 @@ impl Table {
             calls: Mutex::default(),
             unbound: Inbox::new(UNBOUND),
             listened: AtomicBool::new(false),
+            order: Order::default(),
             tally: Tally::default(),
         }
     }
@@ -100,6 +119,29 @@ impl Table {
         };
         let full = call.as_deref().unwrap_or(&self.unbound).push(message);
         self.tally.overflowed.add(u64::from(full));
+        if call.is_none() && !full {
+            self.order.told.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Waits until whoever listens is done with all that came so far, for a while.
+    async fn in_order(&self) {
+        let told = self.order.told.load(Ordering::Acquire);
+        let done =
+            || self.order.done.load(Ordering::Acquire) >= told || !self.listened.load(Ordering::Acquire);
+        if done() {
+            return;
+        }
+        let catching_up = async {
+            loop {
+                let news = self.order.news.notified();
+                if done() {
+                    return;
+                }
+                news.await;
+            }
+        };
+        drop(timeout(ORDER, catching_up).await);
     }
 
     fn calls(&self) -> MutexGuard<'_, Calls> {
@@ -127,8 +169,13 @@ pub(super) struct Call {
 }
 
 impl Call {
+    /// The next message. Cancel-safe: an answer stays where it is.
     pub(super) async fn next(&mut self) -> Result<Message, Failure> {
-        self.inbox.next().await
+        let message = self.inbox.next().await?;
+        if matches!(message.kind(), Kind::Result | Kind::Error) {
+            self.table.in_order().await;
+        }
+        Ok(message)
     }
 
     /// Ends it, unless its answer is there.
@@ -151,14 +198,23 @@ impl Drop for Call {
 pub(super) struct Unbound(Arc<Table>);
 
 impl Unbound {
+    /// The next message. Who asks for it is done with the one before. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Message, Failure> {
-        self.0.unbound.next().await
+        let order = &self.0.order;
+        let taken = order.taken.load(Ordering::Acquire);
+        if order.done.swap(taken, Ordering::AcqRel) != taken {
+            order.news.notify_waiters();
+        }
+        let message = self.0.unbound.next().await?;
+        order.taken.fetch_add(1, Ordering::AcqRel);
+        Ok(message)
     }
 }
 
 impl Drop for Unbound {
     fn drop(&mut self) {
         self.0.listened.store(false, Ordering::Release);
+        self.0.order.news.notify_waiters();
     }
 }
 
@@ -188,6 +244,42 @@ mod tests {
         assert_eq!(one.next().await.unwrap().kind(), Kind::Error);
         assert_eq!(unbound.next().await.unwrap().method(), "ping");
         assert_eq!(table.tally.counts().stray, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_waits_for_what_came_before_it() {
+        let table = Arc::new(Table::new());
+        let (mut one, mut unbound) = (table.enter(1).unwrap(), table.listen().unwrap());
+        for n in 0..300 {
+            route(&table, &format!(r#"{{"jsonrpc":"2.0","method":"m{n}"}}"#)); // some are lost
+        }
+        route(&table, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        for _ in 0..256 {
+            unbound.next().await.unwrap();
+            let early = tokio::select! {
+                biased;
+                _ = one.next() => true,
+                () = tokio::task::yield_now() => false,
+            };
+            assert!(!early, "the last one is not done with");
+        }
+        let (answer, _) = tokio::join!(one.next(), async {
+            tokio::select! {
+                _ = unbound.next() => {}
+                () = tokio::task::yield_now() => {}
+            }
+        });
+        assert_eq!(answer.unwrap().kind(), Kind::Result);
+        // A listener that does not read holds nobody up for long, and none nobody at all.
+        let mut two = table.enter(2).unwrap();
+        route(&table, r#"{"jsonrpc":"2.0","method":"m"}"#);
+        route(&table, r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
+        let started = tokio::time::Instant::now();
+        two.next().await.unwrap();
+        assert_eq!(started.elapsed().as_secs(), ORDER.as_secs());
+        drop(unbound);
+        two.next().await.unwrap();
+        assert_eq!(started.elapsed().as_secs(), ORDER.as_secs());
     }
 
     #[tokio::test]

@@ -127,6 +127,10 @@ impl Web {
         }
     }
 
+    pub(super) fn has_one_stream(&self) -> bool {
+        self.opened().is_some()
+    }
+
     fn opened(&self) -> Option<&Sse> {
         match self.spoken.get()? {
             Spoken::Sse(sse) => Some(sse),
@@ -137,12 +141,8 @@ impl Web {
 
 /// Says where the reason may lie that a server which has to speak HTTP+SSE does not.
 fn surely_sse(failure: Failure) -> Failure {
-    match failure {
-        Failure::Unsupported(why) => {
-            Failure::Unsupported(format!("{why}; without `type: sse`, streamable HTTP is tried as well"))
-        }
-        failure => failure,
-    }
+    let Failure::Unsupported(why) = &failure else { return failure };
+    Failure::Unsupported(format!("{why}; without `type: sse`, streamable HTTP is tried as well"))
 }
 
 /// A call whose first message was read to see what the server speaks.

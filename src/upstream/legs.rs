@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::Ready;
 use crate::mcp::{Abilities, method};
-use crate::session::Session;
+use crate::names::ServerName;
+use crate::session::{Session, TooManyLegs};
 use crate::wire::{self, Code, Message, notification};
 
 /// How long a client may take: people are asked.
@@ -49,9 +50,19 @@ impl Legs {
 #[derive(Debug)]
 struct Refused(Code, String);
 
+/// What a session holds while its user is elsewhere for the server, by the id in `message`, an elicitation or the news that
+/// it is done: so the news finds its client.
+pub fn elicitation(server: &ServerName, message: &Message) -> Option<String> {
+    let [id] = message.params_members(["elicitationId"]).ok()?;
+    Some(format!("elicitation {server} {}", message.string(id?)?))
+}
+
 /// Asks the client of `session` on its open stream, and answers the server.
-pub(super) async fn carry(ready: Arc<Ready>, session: Arc<Session>, request: Message) {
+pub(super) async fn carry(server: ServerName, ready: Arc<Ready>, session: Arc<Session>, request: Message) {
     let id = request.id().unwrap_or_default();
+    if let Some(key) = elicitation(&server, &request) {
+        session.hold(&key, ());
+    }
     let cancelled = ready.legs.enter(id.clone());
     let asked = ask(&ready, &session, &request, &cancelled).await;
     ready.legs.leave(&id);
@@ -72,7 +83,13 @@ async fn ask(
 ) -> Result<Option<Message>, Refused> {
     let abilities = session.abilities();
     abilities.allow(request).map_err(|unable| Refused(code_for(abilities, request), unable.to_string()))?;
-    let busy = |error: crate::session::TooManyLegs| Refused(Code::Internal, error.to_string());
+    if !session.attached() {
+        return Err(Refused(
+            Code::Internal,
+            "the client has no stream open on which it could be asked".into(),
+        ));
+    }
+    let busy = |error: TooManyLegs| Refused(Code::Internal, error.to_string());
     let mut leg = session.ask().map_err(busy)?;
     session.push(leg.write(request));
     let why = tokio::select! {

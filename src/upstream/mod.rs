@@ -34,6 +34,7 @@ use tokio_util::task::TaskTracker;
 pub use calls::SubscribeError;
 pub use exchange::Exchange;
 pub use handshake::try_once;
+pub use legs::elicitation;
 pub use levels::LevelWish;
 pub use news::{News, Notice};
 pub use state::{Ready, State, Status, Unavailable, Why};

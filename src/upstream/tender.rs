@@ -175,7 +175,7 @@ impl Tender {
         }
     }
 
-    /// What hears the server speak unasked. Over HTTP that is a stream more, and only for a client that would hear it.
+    /// What hears the server speak unasked. Where that takes a stream more, only for a client that would hear it.
     fn ear(&self, ready: &Arc<Ready>) -> Option<Ear> {
         let process = matches!(self.upstream.server().reach, Reach::Stdio(_));
         let listens = || {
@@ -183,7 +183,7 @@ impl Tender {
             session.is_some_and(|session| session.attached() || session.abilities() != Abilities::default())
         };
         let interval = self.upstream.shared.limits.reconnect_interval;
-        (process || listens()).then(|| Ear::new(ready.clone(), process, interval))
+        (ready.link.has_one_stream() || listens()).then(|| Ear::new(ready.clone(), process, interval))
     }
 
     /// Waits until the link has not been used for a while, and takes it out of the table.

@@ -8,7 +8,7 @@ use super::legs::carry;
 use super::news::Notice;
 use super::pace::Allowance;
 use super::state::Ready;
-use crate::mcp::{Features, Level, method};
+use crate::mcp::{Features, Level, is_leg, method};
 use crate::wire::{Kind, Message, Text, members};
 
 /// What one server may tell all clients per second, so that one that floods does not drown the others.
@@ -46,14 +46,15 @@ impl Upstream {
         if let Some(answer) = self.own_answer(&request) {
             return ready.say(answer).await;
         }
-        if !matches!(request.method(), method::SAMPLING | method::ELICITATION | method::ROOTS_LIST) {
+        if !is_leg(request.method()) {
             return ready.refuse(&request).await;
         }
         let session = ready.owner.as_ref().and_then(|owner| owner.session.upgrade());
         match (offer(ready, request), session) {
             (Offered::Taken, _) => {}
             (Offered::ToNobody(request), Some(session)) => {
-                drop(ready.calls.spawn(carry(ready.clone(), session, request)));
+                let server = self.server.load().name.clone();
+                drop(ready.calls.spawn(carry(server, ready.clone(), session, request)));
             }
             (Offered::ToNobody(request) | Offered::InVain(request), _) => ready.refuse_leg(&request).await,
         }

@@ -23,7 +23,7 @@ fn call(tool: &str) -> String {
 
 /// Message `n` of a call. A child's log messages are of no call, so there all is progress.
 fn said(n: usize, server: &str) -> String {
-    if n % 2 == 0 && server == "http" {
+    if n.is_multiple_of(2) && server == "http" {
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":{n}}}}}"#
         )

@@ -118,7 +118,7 @@ class Tests:
         upstreams.reset(self.state)
         expected = {}
         for server in self.servers:
-            listed = world.ask("typescript", server.direct(), [], server.entry.get("env"))["tools"]
+            listed = world.ask("typescript", server.direct("typescript"), [], server.entry.get("env"))["tools"]
             expected |= {exposed(tool["name"], server.name): server.name for tool in listed}
         calls = 0
         for client in THREE:
@@ -138,7 +138,7 @@ class Tests:
         steps, problems = 0, []
         for client, server in itertools.product(world.CLIENTS, self.servers):
             try:
-                direct = self.run(client, server, server.direct())
+                direct = self.run(client, server, server.direct(client))
                 for route, transcript in self.routes(client, server, direct):
                     steps += compare(f"{client}, {server.name}, {route}", direct, transcript)
             except (AssertionError, RuntimeError) as problem:
@@ -159,8 +159,8 @@ class Tests:
         steps = 0
         with world.trunkline(self.state.parent, servers) as base:
             for name, path, suffix in (("shared", "/shared", ""), ("own", "", "_mcp_own"), ("http", "/http", "")):
-                through = world.all_tools([base + path], SUFFIX=suffix, **({"NO_UPDATES": "1"} if name == "http" else {}))
-                if name == "http":
+                through = world.all_tools([base + path], SUFFIX=suffix, **({"NO_UPDATES": "1"} if name != "shared" else {}))
+                if name != "shared":
                     direct |= {"updated": None}
                 what = f"{name}, all tools"
                 steps += same(f"{what}: names", direct["tools"], through["tools"])
@@ -186,12 +186,12 @@ class Direct(Tests):
         return [self.what_works_direct_works_through, self.known_answers]
 
     def routes(self, client: str, server: upstreams.Upstream, direct: dict) -> Iterator[tuple[str, dict]]:
-        yield "direct again", self.run(client, server, server.direct())
+        yield "direct again", self.run(client, server, server.direct(client))
 
     def known_answers(self) -> str:
         upstreams.reset(self.state)
         for server in self.servers:
-            (call,) = world.ask("typescript", server.direct(), [server.known.step()], server.entry.get("env"))["calls"]
+            (call,) = world.ask("typescript", server.direct("typescript"), [server.known.step()], server.entry.get("env"))["calls"]
             assert right(server, call), f"{server.name}: expected {server.answer!r} in {call}"
         return f"{len(self.servers)} servers"
 
@@ -219,7 +219,11 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trunkline-peers-")))
         upstreams.reset(folder / "state")
-        servers = upstreams.all_of_them(folder / "state", stack.enter_context(world.everything_over_http(folder)))
+        urls = [
+            stack.enter_context(world.everything_over(mode, path, folder))
+            for mode, path in (("streamableHttp", "/mcp"), ("sse", "/sse"))
+        ]
+        servers = upstreams.all_of_them(folder / "state", *urls)
         if direct:
             return run_all(Direct(folder, servers, ""))
         base = stack.enter_context(world.trunkline(folder, {server.name: server.entry for server in servers}))

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import world
@@ -31,11 +31,15 @@ class Upstream:
     script: list[Call]
     known: Call
     answer: str
+    sse: bool = False
+    twin: "Upstream | None" = None  # the same server over another transport
 
-    def direct(self) -> list[str]:
-        """The client arguments that reach it without trunkline."""
+    def direct(self, client: str) -> list[str]:
+        """The client arguments that reach it without trunkline; or its twin, where the client does not speak HTTP+SSE."""
+        if self.sse and client in world.NO_SSE:
+            return self.twin.direct(client)
         if "url" in self.entry:
-            return [self.entry["url"]]
+            return [*(["--sse"] if self.sse else []), self.entry["url"]]
         return ["--stdio", self.entry["command"], *self.entry["args"]]
 
 
@@ -166,14 +170,18 @@ def git(state: Path) -> Upstream:
     return Upstream("git", entry, script, Call("git_log", repo), "the first commit")
 
 
-def all_of_them(state: Path, http_url: str) -> list[Upstream]:
-    """Every server, in the order of the configuration; `http_url` is where server-everything listens."""
+def all_of_them(state: Path, http_url: str, sse_url: str) -> list[Upstream]:
+    """Every server, in the order of the configuration; the URLs are where server-everything listens."""
     new = world.npm("@modelcontextprotocol/server-everything")
     old = world.npm("server-everything-2025-06-18")
     node = str(world.NODE)
+    over_http = everything("everything-http", {"url": http_url})
+    over_sse = replace(over_http, name="everything-sse", entry={"url": sse_url, "type": "sse"}, sse=True, twin=over_http)
     return [
         everything("everything", {"command": node, "args": [new, "stdio"]}),
-        everything("everything-http", {"url": http_url}),
+        over_http,
+        over_sse,
+        replace(over_sse, name="inferred-sse", entry={"url": sse_url}),
         everything_2025_06_18("everything-old", {"command": node, "args": [old, "stdio"]}),
         filesystem(state),
         memory(state),

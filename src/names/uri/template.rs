@@ -26,6 +26,8 @@ struct Expression {
     first: Option<u8>,
     /// Characters that separate values, or names from values; beside those of the values themselves.
     between: &'static [u8],
+    /// Names stand before values whatever the operator.
+    explodes: bool,
     /// Values may hold reserved characters.
     reserved: bool,
     /// The one value has as many characters at most.
@@ -155,11 +157,8 @@ impl Expression {
             most = length
                 .filter(|_| variables.len() == variable.len() && !matches!(first, Some(b';' | b'?' | b'&')));
         }
-        let between = if explodes && first.is_none() { b",=" } else { between };
-        let between = if explodes && first == Some(b'.') { b".,=" } else { between };
-        let between = if explodes && first == Some(b'/') { b"/,=" } else { between };
         let far = reserved || explodes || !matches!(first, None | Some(b'.'));
-        Some(Self { first, between, reserved, most, far })
+        Some(Self { first, between, explodes, reserved, most, far })
     }
 
     /// Where it can end, if it can begin `here`.
@@ -195,6 +194,7 @@ impl Expression {
                 is_unreserved(byte)
                     || byte == b'%'
                     || self.between.contains(&byte)
+                    || (self.explodes && byte == b'=')
                     || (self.reserved && is_reserved(byte))
             }
             Reading::Loose => self.far || byte != b'/',

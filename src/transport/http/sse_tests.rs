@@ -1,8 +1,12 @@
 //! Against servers of raw bytes that speak HTTP+SSE.
 
+use std::sync::Arc;
+
 use tokio::join;
 
-use crate::config::HttpTransport;
+use super::{Http, Sse};
+use crate::config::{HttpTransport, Reach};
+use crate::names::ServerName;
 use crate::transport::testing::{
     Asked, Connection, EVENTS, Peer, SIZES, all, call, chunk, response, result, speaking,
 };
@@ -221,25 +225,45 @@ async fn calls_side_by_side_and_what_belongs_to_none() {
         let events: String = events.map(event).concat();
         stream.write(events.chars().take(100).collect::<String>()).await;
         stream.write(events.chars().skip(100).collect::<String>()).await;
-        // Accepted only after all is answered, as some servers do it. The connections are used again.
         posts.write(TAKEN).await;
         more.write(TAKEN).await;
-        (first, second, more)
+        (first, second)
     };
-    let (two, three, (first, second, mut more)) = join!(all(two), all(three), serving);
+    let (two, three, (first, second)) = join!(all(two), all(three), serving);
     assert_eq!((first.body.as_bytes(), second.body.as_bytes()), (&*call(2), &*call(3)));
     assert_eq!((two.0, two.1.unwrap().number()), (vec!["notifications/progress".to_owned()], Some(2)));
     assert_eq!((three.0, three.1.unwrap().number()), (vec![], Some(3)));
     assert_eq!(inbound.next().await.unwrap().method(), "ping");
     assert_eq!(inbound.next().await.unwrap().method(), "hello");
     assert_eq!((link.counts().stray, link.counts().skipped), (1, 0));
+}
+
+#[tokio::test]
+async fn a_request_that_is_taken_after_its_answer_does_not_cost_the_connection() {
+    let peer = Peer::new().await;
+    let Reach::Http(config) = speaking(&peer.uri, HttpTransport::Sse) else { unreachable!() };
+    let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
+    let (answered, is_answered) = tokio::sync::oneshot::channel();
     let serving = async {
-        let waiting = async { tokio::join!(posts.asked(), more.asked()) };
-        tokio::select! { _ = waiting => {}, _ = peer.accept() => panic!("another connection") }
-        stream.write(event(&result(4)) + &event(&result(5))).await;
+        let (mut stream, _) = streaming(&peer, ENDPOINT).await;
+        let mut posts = peer.accept().await;
+        posts.asked().await;
+        stream.write(event(&result(1))).await;
+        is_answered.await.unwrap();
+        posts.write(TAKEN).await;
+        assert!(posts.maybe_asked().await.is_none(), "it ends with the link");
     };
-    let (four, five, ()) = join!(ask(&link, 4), ask(&link, 5), serving);
-    assert!(four.1.is_ok() && five.1.is_ok());
+    let asking = async {
+        let sse = Sse::open(&http, &ServerName::expose("peer")).await.unwrap();
+        sse.request(1, call(1)).unwrap().next().await.unwrap();
+        answered.send(()).unwrap();
+        while http.pool.unused() == 0 {
+            tokio::task::yield_now().await; // until it is taken
+        }
+        sse.close().await;
+        assert_eq!(http.tasks.count(), 0);
+    };
+    join!(asking, serving);
 }
 
 #[tokio::test]

@@ -17,6 +17,8 @@ from mcp import McpError
 def connection(argv: list[str]) -> dict:
     if argv[0] == "--stdio":
         return {"transport": "stdio", "command": argv[1], "args": argv[2:], "env": dict(os.environ)}
+    if argv[0] == "--sse":
+        return {"transport": "sse", "url": argv[1]}
     return {"transport": "streamable_http", "url": argv[0]}
 
 

@@ -1,4 +1,4 @@
-// A client on the official TypeScript SDK: `typescript.mjs URL` or `typescript.mjs --stdio CMD ARGS…`.
+// A client on the official TypeScript SDK: `typescript.mjs URL`, `--sse URL` or `--stdio CMD ARGS…`.
 // Reads the calls to make, `[{"name", "arguments", "progress"?}]`, from standard input and prints
 // `{"tools": […], "calls": [{"name", "result" | "error", "progress"?}]}` as the wire had them.
 // SDK=PACKAGE takes another release of the SDK (package.json lists them under aliases).
@@ -7,16 +7,18 @@ import { text } from "node:stream/consumers";
 
 const sdk = process.env.SDK ?? "@modelcontextprotocol/sdk";
 const { Client } = await import(`${sdk}/client/index.js`);
+const { SSEClientTransport } = await import(`${sdk}/client/sse.js`);
 const { StdioClientTransport } = await import(`${sdk}/client/stdio.js`);
 const { StreamableHTTPClientTransport } = await import(`${sdk}/client/streamableHttp.js`);
 // Parsing with the open base schema keeps every field: nothing the SDK does not know is dropped.
 const { ResultSchema } = await import(`${sdk}/types.js`);
 
 const [target, command, ...args] = process.argv.slice(2);
-const stdio = target === "--stdio";
-const transport = stdio
-  ? new StdioClientTransport({ command, args, env: process.env, stderr: "ignore" })
-  : new StreamableHTTPClientTransport(new URL(target));
+const transports = {
+  "--stdio": () => new StdioClientTransport({ command, args, env: process.env, stderr: "ignore" }),
+  "--sse": () => new SSEClientTransport(new URL(command)),
+};
+const transport = transports[target]?.() ?? new StreamableHTTPClientTransport(new URL(target));
 
 // The SDK drops a progress that comes in one read with its answer, so the steps are taken off the transport.
 let steps = [];
@@ -60,5 +62,5 @@ const tools = await listTools(client);
 const calls = [];
 for (const step of JSON.parse((await text(process.stdin)) || "[]")) calls.push(await call(client, step));
 console.log(JSON.stringify({ tools, calls }));
-if (!stdio) await transport.terminateSession();
+await transport.terminateSession?.();
 await client.close();

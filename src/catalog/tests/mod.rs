@@ -1,3 +1,7 @@
+mod pages;
+mod resources;
+mod views;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,27 +16,60 @@ fn server(key: &str) -> Server {
     Server::new(key, Reach::Stdio(Stdio { command: "x".into(), args: vec![], env: vec![], cwd: None }))
 }
 
-fn listing(tools: &str) -> Listing {
-    let mut pages = Pages::new(Feature::Tool);
-    let page = Bytes::from(format!(r#"{{"tools":{tools}}}"#));
-    assert_eq!(pages.add(&page, Budget::default()), Ok(Turn::Done));
-    pages.finish()
+/// A listing of these items, raw.
+fn listing(kinds: &[(Feature, &str)]) -> Listing {
+    let mut listing = Listing::default();
+    for (feature, items) in kinds {
+        let mut pages = Pages::new(*feature);
+        let page = Bytes::from(format!(r#"{{"{}":{items}}}"#, feature.member()));
+        assert_eq!(pages.add(&page, Budget::default()), Ok(Turn::Done));
+        listing.take(*feature, pages.finish());
+    }
+    listing
 }
 
-fn catalog(servers: Vec<(Server, &str)>) -> Catalog {
-    let mut parts = IndexMap::new();
-    let mut all = IndexMap::new();
-    for (server, tools) in servers {
+type Kinds<'a> = &'a [(Feature, &'a str)];
+
+/// A configuration of these servers, and their parts.
+fn world(servers: Vec<(Server, Kinds<'_>)>) -> (Config, IndexMap<ServerName, Arc<Part>>) {
+    let (mut all, mut parts) = (IndexMap::new(), IndexMap::new());
+    for (server, kinds) in servers {
         let server = Arc::new(server);
         all.insert(server.name.clone(), server.clone());
-        parts.insert(server.name.clone(), Arc::new(Part::build(server, &listing(tools))));
+        parts.insert(server.name.clone(), Arc::new(Part::build(server, &listing(kinds))));
     }
-    let config = Config { servers: all, ..Config::default() };
+    (Config { servers: all, ..Config::default() }, parts)
+}
+
+fn catalog<const N: usize>(servers: [(Server, &str); N]) -> Catalog {
+    let tools = servers.each_ref().map(|(_, tools)| [(Feature::Tool, *tools)]);
+    let (config, parts) =
+        world(servers.into_iter().zip(&tools).map(|((server, _), tools)| (server, &tools[..])).collect());
     Catalog::build(&config, parts, &Catalog::default())
 }
 
+fn list(catalog: &Catalog, view: &View, feature: Feature) -> Bytes {
+    catalog.list(view, feature, None).unwrap()
+}
+
 fn tools(catalog: &Catalog, view: &View) -> Bytes {
-    catalog.list(view, Feature::Tool, None).unwrap()
+    list(catalog, view, Feature::Tool)
+}
+
+/// Where a route goes, and under which name there.
+fn to(route: Option<Route>) -> String {
+    route.map_or("nowhere".into(), |route| {
+        let name: String = serde_json::from_slice(&route.name).unwrap();
+        at(route.server.as_str(), &name)
+    })
+}
+
+fn at(server: &str, name: &str) -> String {
+    format!("{name} at {server}")
+}
+
+fn named(name: &str) -> View {
+    View::Named(name.into())
 }
 
 fn one(name: &str) -> View {
@@ -42,10 +79,8 @@ fn one(name: &str) -> View {
 #[test]
 fn only_the_name_changes() {
     let tool = r#"{"z":1e400,"name":"a","inputSchema":{"z":12345678901234567890123,"a":1,"a":2}}"#;
-    let catalog = catalog(vec![
-        (server("one"), &format!("[{tool},3,{{}},{tool}]")),
-        (server("two"), &format!("[{tool}]")),
-    ]);
+    let catalog =
+        catalog([(server("one"), &format!("[{tool},3,{{}},{tool}]")), (server("two"), &format!("[{tool}]"))]);
     let renamed = |name| tool.replace(r#""name":"a""#, &format!(r#""name":"{name}""#));
     let all = format!(r#"{{"tools":[{},{}]}}"#, renamed("a_mcp_one"), renamed("a_mcp_two"));
     assert_eq!(tools(&catalog, &View::All), all);
@@ -56,7 +91,7 @@ fn only_the_name_changes() {
 #[test]
 fn a_name_is_looked_up_never_split() {
     let tools = |name| format!(r#"[{{"name":"{name}"}}]"#);
-    let catalog = catalog(vec![(server("a"), &tools("b_mcp_c")), (server("c"), &tools("a_mcp_b"))]);
+    let catalog = catalog([(server("a"), &tools("b_mcp_c")), (server("c"), &tools("a_mcp_b"))]);
     let route = catalog.tool(&View::All, "a_mcp_b_mcp_c").unwrap();
     assert_eq!((route.server.as_str(), &route.name[..]), ("c", &b"\"a_mcp_b\""[..]));
     assert_eq!(catalog.tool(&View::All, "b_mcp_c_mcp_a").unwrap().server.as_str(), "a");
@@ -68,7 +103,7 @@ fn a_name_is_looked_up_never_split() {
 
 #[test]
 fn the_longest_tail_tells_whom_to_ask() {
-    let catalog = catalog(vec![(server("b"), "[]"), (server("a_b"), "[]")]);
+    let catalog = catalog([(server("b"), "[]"), (server("a_b"), "[]")]);
     assert_eq!(catalog.server_of_unknown(&View::All, "x_mcp_a_b").unwrap().as_str(), "a_b");
     assert!(catalog.server_of_unknown(&View::All, "x_b").is_none());
 }
@@ -83,7 +118,7 @@ fn plain_twins_fall_back_and_filters_hold() {
     second.tools.describe.insert("old".into(), "Said \"anew\"".into());
     second.title = Some("Two".into());
     let theirs = r#"[{"description":"d","name":"a"},{"name":"old","x":1},{"name":"secret1"}]"#;
-    let catalog = catalog(vec![(plain("one"), r#"[{"name":"a"}]"#), (second, theirs)]);
+    let catalog = catalog([(plain("one"), r#"[{"name":"a"}]"#), (second, theirs)]);
     assert_eq!(catalog.tool(&View::All, "a").unwrap().server.as_str(), "one");
     assert_eq!(catalog.tool(&View::All, "a_mcp_two").unwrap().server.as_str(), "two");
     assert_eq!(&catalog.tool(&View::All, "new").unwrap().name[..], b"\"old\"");
