@@ -25,6 +25,7 @@ mod e2e {
     mod protocol;
     mod reload;
     mod resume;
+    mod tasks;
     mod upstream;
     mod views;
 }
