@@ -22,9 +22,11 @@ mod e2e {
     mod legs;
     mod older;
     mod outage;
+    mod own;
     mod protocol;
     mod reload;
     mod resume;
+    mod unasked;
     mod upstream;
     mod views;
 }
