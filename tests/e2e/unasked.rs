@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Client, Events, Fake, Reply, Script, Step, World, answer, entries, file, text, until};
+use crate::support::{Client, Events, Fake, Reply, Script, Step, World, answer, entries, file, until};
 
 const ALL: &str = r#"{"roots":{},"sampling":{},"elicitation":{}}"#;
 const LOG: &str =
