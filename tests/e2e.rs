@@ -26,6 +26,7 @@ mod e2e {
     mod protocol;
     mod reload;
     mod resume;
+    mod tasks;
     mod unasked;
     mod upstream;
     mod views;

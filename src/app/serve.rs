@@ -88,10 +88,11 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
     let (listener, bound) = bind(config.listen, "listen").await?;
     let (admin_listener, admin_bound) = bind(config.admin, "admin.listen").await?;
     let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
-    let sessions = Sessions::new(&config.limits, Arc::new(Keyring::random()), metrics.clone());
+    let keys = Arc::new(Keyring::random());
+    let sessions = Sessions::new(&config.limits, keys.clone(), metrics.clone());
     let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
     let clock = Arc::new(Clock::default());
-    let relay = Relay::new(fleet.clone(), clock.clone());
+    let relay = Relay::new(fleet.clone(), clock.clone(), keys);
     let workers = Workers::start()?;
     let endpoint = Arc::new(Server::new(workers.runtimes()));
     let operators = Arc::new(Server::new(Vec::new()));

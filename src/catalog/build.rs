@@ -41,6 +41,15 @@ pub struct Route {
     pub server: ServerName,
     /// The server's own name of the tool or prompt, or its own URI, as JSON.
     pub name: Bytes,
+    /// Whether a tool runs as a task.
+    pub task_support: TaskSupport,
+}
+
+impl Route {
+    /// The way to what `server` knows as `name`, JSON.
+    pub fn to(server: ServerName, name: Bytes) -> Self {
+        Self { server, name, task_support: TaskSupport::default() }
+    }
 }
 
 impl Catalog {
@@ -100,7 +109,7 @@ impl Catalog {
     pub fn resource(&self, view: &View, uri: &str) -> Option<Route> {
         self.listed(view, Feature::Resource, uri).or_else(|| {
             let (server, own) = self.menus.get(view)?.owner(uri)?;
-            Some(Route { server: server.clone(), name: quoted(&own).into() })
+            Some(Route::to(server.clone(), quoted(&own).into()))
         })
     }
 
@@ -112,7 +121,8 @@ impl Catalog {
 
     fn listed(&self, view: &View, feature: Feature, name: &str) -> Option<Route> {
         let found = self.menus.get(view)?.find(feature, name)?;
-        Some(Route { server: found.server.name.clone(), name: found.item.raw() })
+        let task_support = found.item.task_support;
+        Some(Route { task_support, ..Route::to(found.server.name.clone(), found.item.raw()) })
     }
 
     /// Whether the tool `name` in `view` runs as a task.

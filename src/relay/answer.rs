@@ -24,6 +24,8 @@ impl Request {
         if outcome == Outcome::RpcError && self.cannot_complete(answer) {
             return (Some(wire::response(&self.id, NOTHING_TO_COMPLETE)), Outcome::Ok);
         }
+        let sealed = if self.has_task() { self.of_tasks(server, answer) } else { None };
+        let answer = sealed.as_ref().unwrap_or(answer);
         let text = match answer.id_span() {
             Some(id_at) => self.written(answer, id_at, &self.renamed(server, answer)),
             None => match answer.body_bytes() {
@@ -32,6 +34,12 @@ impl Request {
             },
         };
         (Some(text), outcome)
+    }
+
+    /// The answer with our ids of tasks in it, if it has any.
+    fn of_tasks(&self, server: &ServerName, answer: &Message) -> Option<Message> {
+        self.note_task(server, answer);
+        self.errand.relay.seal_tasks(server, answer)
     }
 
     fn written(&self, answer: &Message, id_at: Span, renamed: &[(Span, String)]) -> Bytes {

@@ -1,5 +1,7 @@
 //! What a server tells in the middle of a request.
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 
 use super::legs::Legs;
@@ -18,7 +20,8 @@ impl Request {
         legs: &mut Legs,
         message: Message,
     ) {
-        let asides = &self.errand.asides;
+        let (asides, server) = (&self.errand.asides, upstream.server());
+        let message = self.errand.relay.seal_tasks(&server.name, &message).unwrap_or(message);
         match message.method() {
             method::TOOLS_CHANGED | method::PROMPTS_CHANGED | method::RESOURCES_CHANGED => {
                 upstream.changed(Features::changed_by(message.method()));
@@ -31,16 +34,16 @@ impl Request {
             method::CANCELLED => self.withdrawn(legs, &message).await,
             method::MESSAGE if !wants(self.errand.guard.session(), &message) => {}
             method::ELICITATION_COMPLETE => {
-                if let Some(key) = elicitation(&upstream.server().name, &message) {
+                if let Some(key) = elicitation(&server.name, &message) {
                     self.errand.guard.session().give_back(&key);
                 }
                 asides.push(message.text().clone()).await;
             }
-            method::MESSAGE => asides.push(message.text().clone()).await,
+            // A status, once its id is sealed, means something to its owner only.
+            method::MESSAGE | method::TASKS_STATUS => asides.push(message.text().clone()).await,
             _ if self.in_own_view() => asides.push(message.text().clone()).await,
             other => {
-                let server = &upstream.server().name;
-                tracing::debug!(%server, method = other, "a notification that concerns no client");
+                tracing::debug!(server = %server.name, method = other, "a notification that concerns no client");
             }
         }
     }
@@ -49,7 +52,8 @@ impl Request {
     fn progress(&self, exchange: &Exchange, message: &Message) -> Option<Bytes> {
         let token = self.message.text().slice(self.token_at.clone()?);
         let [Some(token_at)] = message.params_members(["progressToken"]).ok()? else { return None };
-        let ours = message.slice(token_at.clone())? == exchange.id().to_string();
+        let told: u64 = message.slice(token_at.clone())?.parse().ok()?;
+        let ours = told == exchange.id() || told == self.task_token.load(Ordering::Relaxed);
         ours.then(|| message.splice(&mut [(token_at, &token)]))
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::legs::Legs;
 use super::request::{Request, Subject};
 use crate::config::Server;
+use crate::mcp::method;
 use crate::metrics::Outcome;
 use crate::transport::Failure;
 use crate::upstream::{Exchange, Unavailable, Upstream};
@@ -28,13 +29,27 @@ impl Request {
     /// client cancelled it.
     pub(super) async fn run(&self, upstream: &Arc<Upstream>, own: &[u8]) -> Option<Bytes> {
         let server = upstream.server();
+        // What came of a task is told once there is something to tell.
+        let waits = self.subject == Subject::Task && self.message.method() == method::TASKS_RESULT;
+        let limit = if waits { server.max_total } else { server.timeout };
+        let write = |id| self.write(own, id);
+        self.counted(upstream, &server, self.forward(upstream, &server, limit, &write)).await
+    }
+
+    /// The client's answer, from what `answering` gives; counted and logged.
+    pub(super) async fn counted(
+        &self,
+        upstream: &Arc<Upstream>,
+        server: &Server,
+        answering: impl Future<Output = Result<Message, Broken>>,
+    ) -> Option<Bytes> {
         let running = upstream.series().begin(self.label());
         let started = Instant::now();
-        let (answer, outcome) = match self.forward(upstream, &server, &|id| self.write(own, id)).await {
+        let (answer, outcome) = match answering.await {
             Ok(answer) => self.restore(&server.name, &answer),
-            Err(broken) => self.excuse(upstream, &server, broken),
+            Err(broken) => self.excuse(upstream, server, broken),
         };
-        self.log(&server, outcome, started);
+        self.log(server, outcome, started);
         if matches!(outcome, Outcome::Stub) {
             upstream.series().stub();
         }
@@ -43,22 +58,23 @@ impl Request {
     }
 
     /// Sends what `write` makes for an id, and once more where the server turns out to have lost our session: then it
-    /// did not look at it.
+    /// did not look at it. The server may be silent for `limit`.
     pub(super) async fn forward(
         &self,
         upstream: &Arc<Upstream>,
         server: &Server,
+        limit: Duration,
         write: &(dyn Fn(u64) -> Bytes + Sync),
     ) -> Result<Message, Broken> {
         let last = Instant::now() + server.max_total;
         let session = self.errand.guard.session();
         let mut exchange = self.begun(server.timeout, upstream.begin(session, write)).await?;
-        let mut answer = self.read_answer(upstream, &mut exchange, last).await;
+        let mut answer = self.read_answer(upstream, &mut exchange, limit, last).await;
         if let Err(Broken::Failed(lost @ Failure::SessionGone)) = &answer {
             upstream.doubt(exchange.generation(), lost);
             let anew = upstream.begin_anew(session, &exchange, write);
             exchange = self.begun(server.timeout, anew).await?;
-            answer = self.read_answer(upstream, &mut exchange, last).await;
+            answer = self.read_answer(upstream, &mut exchange, limit, last).await;
         }
         match &answer {
             Err(Broken::Failed(failure)) => upstream.doubt(exchange.generation(), failure),
@@ -83,10 +99,11 @@ impl Request {
         &self,
         upstream: &Upstream,
         exchange: &mut Exchange,
+        limit: Duration,
         last: Instant,
     ) -> Result<Message, Broken> {
         let mut legs = Legs::default();
-        let answer = self.converse(upstream, exchange, last, &mut legs).await;
+        let answer = self.converse(upstream, exchange, limit, last, &mut legs).await;
         if !legs.is_empty() {
             self.withdraw(legs.take_all(), "the call has ended").await;
         }
@@ -99,13 +116,13 @@ impl Request {
         &self,
         upstream: &Upstream,
         exchange: &mut Exchange,
+        limit: Duration,
         last: Instant,
         legs: &mut Legs,
     ) -> Result<Message, Broken> {
         loop {
             let now = Instant::now();
-            let patience = legs.patience(now).unwrap_or_else(|| upstream.server().timeout);
-            let limit = patience.min(last.saturating_duration_since(now));
+            let limit = legs.patience(now).unwrap_or(limit).min(last.saturating_duration_since(now));
             let next = tokio::select! {
                 biased;
                 next = self.errand.relay.clock.within(limit, exchange.next()) => next,

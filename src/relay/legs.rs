@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::refusal::Refusal;
 use super::request::Request;
 use crate::mcp::method;
+use crate::names::ServerName;
 use crate::session::Leg;
 use crate::upstream::{Exchange, Upstream, elicitation};
 use crate::wire::{self, Code, Kind, Message, Span, notification};
@@ -116,23 +117,28 @@ impl Request {
         if let Some(answer) = upstream.own_answer(asked) {
             return exchange.respond(answer).await;
         }
-        match self.open(asked) {
+        let server = upstream.server();
+        match self.open(&server.name, asked) {
             Ok((way, open, text)) => {
-                if let Some(key) = elicitation(&upstream.server().name, asked) {
+                if let Some(key) = elicitation(&server.name, asked) {
                     self.errand.guard.session().hold(&key, ());
                 }
                 legs.0.push(open);
                 self.put(&way, text).await;
             }
             Err(refusal) => {
-                tracing::debug!(server = %upstream.server().name, method = asked.method(), "not asked of the client: {refusal:?}");
+                tracing::debug!(server = %server.name, method = asked.method(), "not asked of the client: {refusal:?}");
                 exchange.respond(refusal.answer(asked.id().as_deref())).await;
             }
         }
     }
 
-    fn open(&self, asked: &Message) -> Result<(Way, Open, Bytes), Refusal> {
+    fn open(&self, server: &ServerName, asked: &Message) -> Result<(Way, Open, Bytes), Refusal> {
         let session = self.errand.guard.session();
+        // What it asks about a task of the client's own is the client's id already.
+        let own = asked.method().starts_with("tasks/");
+        let sealed = if own { None } else { self.errand.relay.seal_tasks(server, asked) };
+        let asked = sealed.as_ref().unwrap_or(asked);
         session.abilities().allow(asked).map_err(|unable| Refusal::Unable {
             unable,
             method: asked.method().into(),
@@ -213,7 +219,8 @@ mod tests {
 
     fn session() -> Arc<Session> {
         let sessions = Sessions::new(&Limits::default(), Arc::new(Keyring::random()), Metrics::new("test"));
-        let agreed = Agreed { revision: "2025-11-25".into(), capabilities: "{}".into(), client: "".into() };
+        let agreed =
+            Agreed { revision: "2025-11-25".into(), capabilities: "{}".into(), client: String::new() };
         sessions.open("", agreed).unwrap()
     }
 

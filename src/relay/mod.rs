@@ -5,6 +5,7 @@
 mod answer;
 mod asides;
 mod call;
+mod follow;
 mod forward;
 mod initialize;
 mod legs;
@@ -16,6 +17,7 @@ mod refusal;
 mod request;
 mod resources;
 mod route;
+mod tasks;
 mod tool;
 mod uris;
 
@@ -32,7 +34,7 @@ use crate::catalog::{BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::{Feature, method};
-use crate::session::Session;
+use crate::session::{Keyring, Session};
 use crate::wire::{self, Kind, Message};
 use misses::Misses;
 use request::Errand;
@@ -44,6 +46,8 @@ pub struct Relay {
     fleet: Arc<Fleet>,
     /// Deadlines of calls.
     clock: Arc<Clock>,
+    /// Seals ids of tasks.
+    keys: Arc<Keyring>,
     misses: Misses,
     sightings: Sightings,
     /// Calls whose clients have hung up, since a hang-up is not a cancellation; and what is told to servers.
@@ -79,10 +83,11 @@ pub enum Handled {
 
 impl Relay {
     /// A relay to the servers of `fleet`.
-    pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>) -> Arc<Self> {
+    pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>, keys: Arc<Keyring>) -> Arc<Self> {
         Arc::new(Self {
             fleet,
             clock,
+            keys,
             misses: Misses::default(),
             sightings: Sightings::default(),
             orphans: TaskTracker::new(),
@@ -108,6 +113,7 @@ impl Relay {
                 Handled::Accepted
             }
             Kind::Result | Kind::Error => {
+                let message = self.open_tasks(&message).unwrap_or(message);
                 if !caller.session.answered(message) {
                     tracing::debug!("an answer to what nobody asks any more");
                 }
@@ -126,6 +132,10 @@ impl Relay {
             method::RESOURCES_READ => self.later(caller, message, resources::read),
             method::RESOURCES_SUBSCRIBE => self.later(caller, message, resources::subscribe),
             method::RESOURCES_UNSUBSCRIBE => self.later(caller, message, resources::unsubscribe),
+            method::TASKS_GET | method::TASKS_RESULT | method::TASKS_CANCEL => {
+                self.later(caller, message, tasks::about)
+            }
+            method::TASKS_LIST => self.later(caller, message, tasks::list),
             method::SET_LEVEL => Handled::Now(
                 level::set(self, caller, &message).unwrap_or_else(|refusal| refusal.answer(Some(&id))),
             ),

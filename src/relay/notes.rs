@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::Relay;
 use super::asides::USUAL;
 use super::resources::subscribed;
+use super::tasks::Ledger;
 use crate::catalog::View;
 use crate::fleet::{Notice, Snapshot};
 use crate::mcp::{Feature, Features, Offers, method};
@@ -36,8 +37,33 @@ impl Relay {
             Notice::Told { server, session: whose, message } => {
                 let told =
                     in_view(&snapshot, view, server) && whose.is_none_or(|whose| whose == session.serial());
-                Vec::from_iter(told.then(|| other(view, session, server, message)).flatten())
+                let told = told.then(|| self.other(view, session, server, *whose, message));
+                Vec::from_iter(told.flatten())
             }
+        }
+    }
+
+    /// Any other notification.
+    fn other(
+        &self,
+        view: &View,
+        session: &Session,
+        server: &ServerName,
+        whose: Option<u128>,
+        message: &Message,
+    ) -> Option<Bytes> {
+        match message.method() {
+            method::ELICITATION_COMPLETE => {
+                let key = elicitation(server, message)?;
+                session.give_back(&key).then(|| message.text().clone())
+            }
+            method::TASKS_STATUS => {
+                let [id] = message.params_members(["taskId"]).ok()?;
+                let owned = whose.is_some() || Ledger::of(session).has(server, message.slice(id?)?);
+                let sealed = owned.then(|| self.seal_tasks(server, message))?;
+                sealed.map(|sealed| sealed.text().clone())
+            }
+            _ => matches!(view, View::One(_)).then(|| message.text().clone()),
         }
     }
 
@@ -96,16 +122,5 @@ fn logged(view: &View, server: &ServerName, message: &Message) -> Bytes {
             None => message.text().clone(),
         },
         Err(_) => message.text().clone(),
-    }
-}
-
-/// Any other notification.
-fn other(view: &View, session: &Session, server: &ServerName, message: &Message) -> Option<Bytes> {
-    match message.method() {
-        method::ELICITATION_COMPLETE => {
-            let key = elicitation(server, message)?;
-            session.give_back(&key).then(|| message.text().clone())
-        }
-        _ => matches!(view, View::One(_)).then(|| message.text().clone()),
     }
 }

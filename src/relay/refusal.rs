@@ -27,6 +27,8 @@ pub enum Refusal {
     UnknownPrompt(Box<str>),
     /// A resource that no server has.
     UnknownResource(Box<str>),
+    /// No task of the client's.
+    UnknownTask(Box<str>),
     /// The session is told of as many resources as it may be.
     TooManySubscriptions,
     /// The session has no room for the call, or has it already.
@@ -80,6 +82,7 @@ impl Refusal {
                 Code::ResourceNotFound,
                 format!("unknown resource {}; list the resources again", quoted(uri)),
             ),
+            Self::UnknownTask(id) => again("task", id, "tasks"),
             Self::TooManySubscriptions => {
                 (Code::Internal, "this session has too many subscriptions; unsubscribe from some".into())
             }
@@ -115,6 +118,7 @@ impl Refusal {
             | Self::BadLevel(_)
             | Self::UnknownTool(_)
             | Self::UnknownPrompt(_)
+            | Self::UnknownTask(_)
             | Self::TooManySubscriptions
             | Self::Begin(_)
             | Self::Unable { .. }

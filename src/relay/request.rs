@@ -1,6 +1,8 @@
 //! A client's request that a server is to answer: what of it has to change on the way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -34,6 +36,8 @@ pub(super) enum Subject {
     OfPrompt,
     /// `completion/complete` of a template's variable.
     OfTemplate,
+    /// `tasks/get`, `tasks/result`, `tasks/cancel`.
+    Task,
     /// Whatever a server knows that we do not.
     Unknown,
 }
@@ -49,6 +53,10 @@ pub(super) struct Request {
     /// Where that stands.
     pub(super) name_at: Span,
     pub(super) token_at: Option<Span>,
+    /// The client wants a task for an answer, or asks for one's.
+    pub(super) of_task: bool,
+    /// Under which token we started a task for it, if we did.
+    pub(super) task_token: AtomicU64,
 }
 
 impl Subject {
@@ -58,6 +66,7 @@ impl Subject {
             Self::Tool => "Tool",
             Self::Prompt | Self::OfPrompt => "Prompt",
             Self::Resource | Self::OfTemplate => "Resource",
+            Self::Task => "Task",
             Self::Unknown => "Request",
         }
     }
@@ -71,9 +80,12 @@ impl Request {
         subject: Subject,
         key: &'static str,
     ) -> Result<Self, Refusal> {
-        let [name, meta] = message.params_members([key, "_meta"]).map_err(|e| bad(&message, &e))?;
+        let found = message.params_members([key, "_meta", "task"]);
+        let [name, meta, task] = found.map_err(|e| bad(&message, &e))?;
         let name_at = name.ok_or_else(|| bad(&message, &format_args!("`{key}` is missing")))?;
-        Self::about(errand, message, subject, name_at, meta)
+        let mut request = Self::about(errand, message, subject, name_at, meta)?;
+        request.of_task = subject == Subject::Task || task.is_some();
+        Ok(request)
     }
 
     /// Reads a `completion/complete`.
@@ -97,9 +109,8 @@ impl Request {
     /// Reads a request of a method that only its server knows.
     pub(super) fn read_unknown(errand: Errand, message: Message) -> Result<Self, Refusal> {
         let [meta] = message.params_members(["_meta"]).map_err(|e| bad(&message, &e))?;
-        let token_at = token(&message, meta)?;
-        let (id, name) = (message.id().unwrap_or_default(), message.method().into());
-        Ok(Self { errand, message, id, subject: Subject::Unknown, name, name_at: 0..0, token_at })
+        let name = message.method().into();
+        Self::new(errand, message, Subject::Unknown, name, 0..0, meta)
     }
 
     fn about(
@@ -111,9 +122,20 @@ impl Request {
     ) -> Result<Self, Refusal> {
         let name = message.string(name_at.clone()).ok_or_else(|| bad(&message, &"the name is no string"))?;
         let name = name.into();
+        Self::new(errand, message, subject, name, name_at, meta)
+    }
+
+    fn new(
+        errand: Errand,
+        message: Message,
+        subject: Subject,
+        name: Box<str>,
+        name_at: Span,
+        meta: Option<Span>,
+    ) -> Result<Self, Refusal> {
         let token_at = token(&message, meta)?;
-        let id = message.id().unwrap_or_default();
-        Ok(Self { errand, message, id, subject, name, name_at, token_at })
+        let (id, task_token) = (message.id().unwrap_or_default(), AtomicU64::new(0));
+        Ok(Self { errand, message, id, subject, name, name_at, token_at, of_task: false, task_token })
     }
 
     /// The request as its server is to see it: its own name, our id, and our token.
@@ -127,11 +149,28 @@ impl Request {
         self.message.splice(&mut edits)
     }
 
+    /// As [`write`](Self::write), for a task that is kept for `ttl`.
+    pub(super) fn write_as_task(&self, own: &[u8], id: u64, ttl: Duration) -> Bytes {
+        let number = id.to_string();
+        let task = format!(r#""task":{{"ttl":{}}},"#, ttl.as_millis());
+        let inside = self.message.params_span().map_or(0, |params| params.start + 1); // there are params: the name
+        let id_at = self.message.id_span().unwrap_or_default();
+        let mut edits =
+            vec![(id_at, number.as_bytes()), (self.name_at.clone(), own), (inside..inside, task.as_bytes())];
+        edits.extend(self.token_at.clone().map(|token_at| (token_at, number.as_bytes())));
+        self.message.splice(&mut edits)
+    }
+
+    /// Whether its answer may name a task.
+    pub(super) fn has_task(&self) -> bool {
+        self.of_task || self.task_token.load(Ordering::Relaxed) > 0
+    }
+
     /// Its label in metrics.
     pub(super) fn label(&self) -> Method {
         match self.subject {
             Subject::Tool => Method::ToolsCall,
-            Subject::Unknown => Method::Other,
+            Subject::Task | Subject::Unknown => Method::Other,
             Subject::Prompt | Subject::Resource | Subject::OfPrompt | Subject::OfTemplate => {
                 Method::of(self.message.method())
             }

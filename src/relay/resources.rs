@@ -113,7 +113,7 @@ impl Request {
     pub(super) fn sighted(&self, snapshot: &Arc<Snapshot>) -> Option<Route> {
         let servers = snapshot.catalog.servers(&self.errand.view);
         let server = self.errand.relay.sightings.owner(servers, &self.name)?;
-        Some(Route { server: server.clone(), name: quoted(&self.name).into() })
+        Some(Route::to(server.clone(), quoted(&self.name).into()))
     }
 
     /// The URIs in a result that read otherwise here: places in `answer`, and what is to stand there. Those that stay as

@@ -50,6 +50,7 @@ impl Request {
             Subject::Prompt | Subject::OfPrompt => catalog.prompt(view, name),
             Subject::Resource => catalog.resource(view, name).or_else(|| self.sighted(snapshot)),
             Subject::OfTemplate => catalog.template(view, name).or_else(|| self.sighted(snapshot)),
+            Subject::Task => self.errand.relay.task(snapshot, self),
             Subject::Unknown => None,
         };
         found.map_or_else(|| self.nobodys(snapshot), Ok)
@@ -57,6 +58,9 @@ impl Request {
 
     /// What nobody lists: its server may be away and never have listed anything, and in its own view it knows best.
     fn nobodys(&self, snapshot: &Arc<Snapshot>) -> Result<Route, Refusal> {
+        if self.subject == Subject::Task {
+            return Err(self.unknown());
+        }
         let server = snapshot.catalog.server_of_unknown(&self.errand.view, &self.name);
         let server = server.ok_or_else(|| self.unknown())?;
         let upstream = snapshot.upstreams.get(&server).ok_or_else(|| self.unknown())?;
@@ -67,7 +71,7 @@ impl Request {
         if !self.in_own_view() {
             return Err(self.unknown());
         }
-        Ok(Route { server, name: self.message.text().slice(self.name_at.clone()) })
+        Ok(Route::to(server, self.message.text().slice(self.name_at.clone())))
     }
 
     fn unknown(&self) -> Refusal {
@@ -76,6 +80,7 @@ impl Request {
             Subject::Tool => Refusal::UnknownTool(name),
             Subject::Prompt | Subject::OfPrompt => Refusal::UnknownPrompt(name),
             Subject::Resource | Subject::OfTemplate => Refusal::UnknownResource(name),
+            Subject::Task => Refusal::UnknownTask(name),
             Subject::Unknown => Refusal::UnknownMethod(name),
         }
     }

@@ -8,6 +8,7 @@ use super::refusal::{Refusal, stub, unavailable};
 use super::request::{Errand, Request, Subject};
 use crate::catalog::{Route, View};
 use crate::fleet::Snapshot;
+use crate::mcp::TaskSupport;
 use crate::upstream::Upstream;
 use crate::wire::Message;
 
@@ -24,6 +25,9 @@ pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
         None => Box::pin(look_again(&call, snapshot)).await,
     };
     match found {
+        Ok((Some(upstream), route)) if route.task_support == TaskSupport::Required && !call.of_task => {
+            Box::pin(call.run_as_task(&upstream, &route.name)).await
+        }
         Ok((Some(upstream), route)) => call.run(&upstream, &route.name).await,
         Ok((None, _)) => call.refuse(&Refusal::UnknownTool(call.name.clone())),
         Err(answer) => Some(answer),
@@ -62,7 +66,7 @@ async fn look_again(
             && settings.tools.deny.is_empty() =>
         {
             let name = call.message.text().slice(call.name_at.clone());
-            Ok((Some(upstream), Route { server, name }))
+            Ok((Some(upstream), Route::to(server, name)))
         }
         None => Err(unknown()),
     }

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::aead::{
+    AES_256_GCM, AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, RandomizedNonceKey, UnboundKey,
+};
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +16,14 @@ const VERSION: &str = "1.";
 /// Seals what clients carry for us (session ids now): AES-256-GCM with a random nonce, so a text can be neither read nor
 /// changed nor used for another purpose. A key is good for 2^32 texts (NIST SP 800-38D §8.3).
 pub struct Keyring {
-    keys: Vec<RandomizedNonceKey>,
+    keys: Vec<Key>,
+}
+
+struct Key {
+    random: RandomizedNonceKey,
+    /// For names: AES-256-GCM-SIV may use a nonce again, and then tells only whether two texts are the same (RFC 8452 §9).
+    /// A key of its own, made of the other.
+    same: LessSafeKey,
 }
 
 impl Keyring {
@@ -35,10 +45,32 @@ impl Keyring {
         let key = self.keys.first().expect("a keyring has a key");
         let mut sealed = plain.to_vec();
         let nonce = key
+            .random
             .seal_in_place_append_tag(Aad::from(purpose), &mut sealed)
             .expect("the text is of sane length");
         sealed.extend_from_slice(nonce.as_ref());
         format!("{VERSION}{}", URL_SAFE_NO_PAD.encode(sealed))
+    }
+
+    /// As [`seal`](Self::seal), and the same text for the same `plain`: for names, which are compared.
+    pub fn name(&self, purpose: &str, plain: &[u8]) -> String {
+        let key = self.keys.first().expect("a keyring has a key");
+        let mut sealed = plain.to_vec();
+        key.same
+            .seal_in_place_append_tag(no_nonce(), Aad::from(purpose), &mut sealed)
+            .expect("the text is of sane length");
+        format!("{VERSION}{}", URL_SAFE_NO_PAD.encode(sealed))
+    }
+
+    /// What was given this [name](Self::name) for `purpose`; `None` where one of our keys did not do it.
+    pub fn named(&self, purpose: &str, name: &str) -> Option<Vec<u8>> {
+        let bytes = URL_SAFE_NO_PAD.decode(name.strip_prefix(VERSION)?).ok()?;
+        self.keys.iter().find_map(|key| {
+            let mut text = bytes.clone();
+            let length = key.same.open_in_place(no_nonce(), Aad::from(purpose), &mut text).ok()?.len();
+            text.truncate(length);
+            Some(text)
+        })
     }
 
     /// What was sealed for `purpose`; `None` where one of our keys did not seal exactly this.
@@ -48,15 +80,25 @@ impl Keyring {
         self.keys.iter().find_map(|key| {
             let mut text = text.to_vec();
             let nonce = Nonce::assume_unique_for_key(*nonce);
-            let length = key.open_in_place(nonce, Aad::from(purpose), &mut text).ok()?.len();
+            let length = key.random.open_in_place(nonce, Aad::from(purpose), &mut text).ok()?.len();
             text.truncate(length);
             Some(text)
         })
     }
 }
 
-fn ready(key: &[u8; 32]) -> RandomizedNonceKey {
-    RandomizedNonceKey::new(&AES_256_GCM, key).expect("the key has the cipher's length")
+fn ready(key: &[u8; 32]) -> Key {
+    let length = "the key has the cipher's length";
+    let other = hmac::sign(&hmac::Key::new(HMAC_SHA256, key), b"names");
+    Key {
+        random: RandomizedNonceKey::new(&AES_256_GCM, key).expect(length),
+        same: LessSafeKey::new(UnboundKey::new(&AES_256_GCM_SIV, other.as_ref()).expect(length)),
+    }
+}
+
+/// Always the same one; see [`Key::same`].
+fn no_nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; NONCE_LEN])
 }
 
 impl fmt::Debug for Keyring {
@@ -89,6 +131,23 @@ mod tests {
             &"1.A".repeat(99),
         ] {
             assert_eq!(ring.open("a", bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_always_the_same_and_opens_only_for_its_purpose() {
+        let (old, new) = (Keyring::new(&[[1; 32]]).unwrap(), Keyring::new(&[[2; 32], [1; 32]]).unwrap());
+        let name = old.name("a", b"hello");
+        assert_eq!(name, old.name("a", b"hello"));
+        assert_ne!(name, old.name("b", b"hello"));
+        assert_ne!(name, new.name("a", b"hello"));
+        assert_eq!(new.named("a", &name).unwrap(), b"hello");
+        assert_eq!((old.named("b", &name), old.named("a", &new.name("a", b"hello"))), (None, None));
+        assert_eq!((old.named("a", &old.seal("a", b"hello")), old.open("a", &name)), (None, None));
+        for at in 2..name.len() {
+            let mut bytes = name.clone().into_bytes();
+            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+            assert_eq!(old.named("a", std::str::from_utf8(&bytes).unwrap()), None, "byte {at}");
         }
     }
 

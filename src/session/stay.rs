@@ -156,6 +156,13 @@ impl Session {
         self.open().leases.iter().any(|(held, _)| **held == *key)
     }
 
+    /// What is held under `key`, if it is such a thing.
+    pub fn held<T: Any + Clone>(&self, key: &str) -> Option<T> {
+        let open = self.open();
+        let (_, lease) = open.leases.iter().find(|(held, _)| **held == *key)?;
+        (**lease).downcast_ref().cloned()
+    }
+
     /// Whether something is held under a key that `fits`.
     pub fn holds_any(&self, fits: impl Fn(&str) -> bool) -> bool {
         self.open().leases.iter().any(|(held, _)| fits(held))

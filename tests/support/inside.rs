@@ -37,13 +37,14 @@ impl Inside {
             let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
             fleet.first_round().await;
             let server = Arc::new(Server::new(Vec::new()));
+            let keys = Arc::new(Keyring::random());
             let clock = Arc::new(Clock::default());
             started.spawn(clock.clone().run(CancellationToken::new()));
             let endpoint = Arc::new(Endpoint {
                 bound,
                 clock: clock.clone(),
-                relay: Relay::new(fleet.clone(), clock.clone()),
-                sessions: Sessions::new(&config.limits, Arc::new(Keyring::random()), metrics.clone()),
+                relay: Relay::new(fleet.clone(), clock.clone(), keys.clone()),
+                sessions: Sessions::new(&config.limits, keys.clone(), metrics.clone()),
                 fleet,
                 metrics,
                 closing: server.closing.clone(),
