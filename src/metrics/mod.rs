@@ -9,8 +9,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
@@ -28,7 +27,7 @@ const VALID: &str = "names and labels are constants, checked by the tests";
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    servers: Mutex<HashMap<String, Arc<ServerSeries>>>,
+    servers: Shown,
     reloads: IntCounterVec,
     reload_ok: IntGauge,
     reload_time: Gauge,
@@ -51,7 +50,7 @@ impl Metrics {
         info.set(1);
         let metrics = Self {
             registry: Registry::new(),
-            servers: Mutex::default(),
+            servers: Shown::default(),
             reloads: counts("trunkline_config_reloads_total", "Configurations loaded, by result.", "result"),
             reload_ok: gauge(
                 "trunkline_config_last_reload_successful",
@@ -77,6 +76,7 @@ impl Metrics {
             panics: count("trunkline_panics_total", "Panics that were caught: each one is a bug."),
         };
         metrics.show(Box::new(info));
+        metrics.show(Box::new(metrics.servers.clone()));
         metrics.show(Box::new(metrics.reloads.clone()));
         metrics.show(Box::new(metrics.reload_ok.clone()));
         metrics.show(Box::new(metrics.reload_time.clone()));
@@ -95,22 +95,14 @@ impl Metrics {
 
     /// The series of the server `name`: the same ones until they are forgotten.
     pub fn server(&self, name: &str) -> Arc<ServerSeries> {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = servers.get(name) {
-            return Arc::clone(known);
-        }
-        let series = Arc::new(ServerSeries::new(name));
-        self.show(Box::new(Shown(Arc::clone(&series))));
-        servers.insert(name.to_owned(), Arc::clone(&series));
-        series
+        let mut servers = self.servers.all();
+        let series = servers.entry(name.to_owned()).or_insert_with(|| Arc::new(ServerSeries::new(name)));
+        Arc::clone(series)
     }
 
     /// Takes the series of a server that is gone out of the text. What still holds them counts on unseen.
     pub fn forget(&self, name: &str) {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(series) = servers.remove(name) {
-            self.registry.unregister(Box::new(Shown(series))).expect("what is in the map is registered");
-        }
+        self.servers.all().remove(name);
     }
 
     /// All series as text (Prometheus exposition format 0.0.4).

@@ -1,6 +1,7 @@
 //! One server's series.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -178,17 +179,27 @@ impl ServerSeries {
     }
 }
 
-/// The series of one server as the registry holds them: they come and go together, and a handle that outlives them
+/// The series of all servers that are shown, by name. Those of one come and go together, and a handle that outlives them
 /// counts on unseen.
-pub(super) struct Shown(pub(super) Arc<ServerSeries>);
+///
+/// They are one collector for the registry: it tells collectors apart by a sum of hashes, and that of two servers can be
+/// the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shown(Arc<Mutex<HashMap<String, Arc<ServerSeries>>>>);
+
+impl Shown {
+    pub(super) fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<ServerSeries>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Collector for Shown {
     fn desc(&self) -> Vec<&Desc> {
-        self.0.parts().into_iter().flat_map(Collector::desc).collect()
+        Vec::new() // they change
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        self.0.parts().into_iter().flat_map(Collector::collect).collect()
+        self.all().values().flat_map(|series| series.parts()).flat_map(Collector::collect).collect()
     }
 }
 

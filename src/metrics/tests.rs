@@ -101,6 +101,15 @@ fn a_forgotten_server_leaves_no_series_and_may_come_back_from_zero() {
 }
 
 #[test]
+fn any_names_go_together() {
+    let metrics = Metrics::new("1");
+    for n in 0..1000 {
+        metrics.server(&format!("s{n}")).up(true);
+    }
+    assert_eq!(metrics.render().matches("trunkline_upstream_up{").count(), 1000);
+}
+
+#[test]
 fn random_methods_add_no_series() {
     let metrics = Metrics::new("1");
     busy(&metrics, "a");

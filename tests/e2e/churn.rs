@@ -54,18 +54,18 @@ async fn sessions_leave_nothing_behind() {
 
 #[tokio::test]
 async fn restarts_of_a_child_leave_nothing_behind() {
-    restarts_leave_nothing_behind(mortal(), 1).await;
+    restarts_leave_nothing_behind(mortal(), "", 1).await;
 }
 
 #[tokio::test]
 async fn restarts_of_the_older_transports_stream_leave_nothing_behind() {
-    restarts_leave_nothing_behind(Fake::sse(dying()), 0).await;
+    restarts_leave_nothing_behind(Fake::sse(dying()), r#", "scope": "shared""#, 0).await;
 }
 
-async fn restarts_leave_nothing_behind(up: Fake, children: usize) {
+async fn restarts_leave_nothing_behind(up: Fake, more: &str, children: usize) {
     let times = scaled(100, 1_000);
     let limits = "reconnectInterval: 1ms";
-    let world = World::start(&file(limits, &entries(&[("up", up.entry())]))).await.ready().await;
+    let world = World::start(&file(limits, &entries(&[("up", up.entry_with(more))]))).await.ready().await;
     let client = Client::open(&world, "/mcp").await;
     restarts(&client, &up, times).await;
     // How many connections wait in a pool depends on what happened at the same time.

@@ -26,14 +26,16 @@ async fn here(client: &Client) {
 async fn an_older_server_is_found_out_or_named_and_its_stream_opened_again() {
     for (more, refused) in [("", 1), (r#", "type": "sse""#, 0), (r#", "transport": "sse""#, 0)] {
         let up = Fake::sse(Script::default());
-        let servers = entries(&[("up", up.entry_with(more))]);
+        let servers = entries(&[("up", up.entry_with(&format!(r#"{more}, "scope": "shared""#)))]);
         let world = World::start(&file("reconnectInterval: 100ms", &servers)).await.ready().await;
         let client = Client::open(&world, "/mcp").await;
         assert_eq!(client.tools().await, ["who_mcp_up"]);
         here(&client).await;
         assert!(world.log().iter().all(|line| line["level"] == "INFO"), "{:?}", world.log());
-        // Asked by streamable HTTP first where that may be spoken, and once only.
-        assert_eq!(up.seen_of("initialize").len(), 1 + refused);
+        // One stream for us and one for the client's session. Where streamable HTTP may be spoken it is asked for that
+        // first, and once only.
+        let streams = || count(&up, |seen| seen.kind == "GET");
+        assert_eq!((up.seen_of("initialize").len(), streams()), (2 + refused, 2));
         let list = up.saw(|seen| seen.method == "tools/list").await;
         assert_eq!(list.header("mcp-protocol-version"), "2025-11-25");
         let gate = CancellationToken::new();
@@ -57,8 +59,7 @@ async fn an_older_server_is_found_out_or_named_and_its_stream_opened_again() {
         assert!(cuts >= 1, "{answers:?}");
         up.change(|script| script.call = Arc::new(|_| Reply::Result(text("here"))));
         here(&client).await;
-        assert_eq!(count(&up, |seen| seen.kind == "GET"), 2, "one stream a link");
-        assert_eq!(up.seen_of("initialize").len(), 2 + refused, "what it speaks is remembered");
+        assert_eq!((up.seen_of("initialize").len(), streams()), (3 + refused, 3));
         assert_eq!(count(&up, |seen| seen.kind == Method::DELETE.as_str()), 0);
     }
 }

@@ -13,20 +13,27 @@ use crate::support::{
 
 #[tokio::test]
 async fn a_lost_session_is_opened_again_once_and_the_calls_sent_again() {
+    // One link for all; or the keeper's, which does not notice, and the client's own.
+    for (scope, links) in [("shared", 1), ("auto", 2)] {
+        a_lost_session_is_opened_again_once(scope, links).await;
+    }
+}
+
+async fn a_lost_session_is_opened_again_once(scope: &str, links: usize) {
     let interval = Duration::from_millis(200);
     let up = Fake::http(Script { sessions: true, ..Script::default() });
-    let world =
-        World::start(&file("reconnectInterval: 200ms", &entries(&[("up", up.entry())]))).await.ready().await;
+    let servers = entries(&[("up", up.entry_with(&format!(r#", "scope": "{scope}""#)))]);
+    let world = World::start(&file("reconnectInterval: 200ms", &servers)).await.ready().await;
     let client = Client::open(&world, "/mcp").await;
     assert_eq!(client.call("who_mcp_up", "{}").await["result"]["content"][0]["text"], "here");
-    let first = up.seen_of("initialize")[0].at.unwrap();
+    let first = up.seen_of("initialize").last().unwrap().at.unwrap();
     sleep_until(first + interval * 2).await; // so that the pace allows another attempt at once
     up.forget();
     for answer in join((0..10).map(|_| client.call("who_mcp_up", "{}"))).await {
         assert_eq!(answer["result"]["content"][0]["text"], "here", "{answer}");
     }
     assert_eq!(client.call("who_mcp_up", "{}").await["result"]["content"][0]["text"], "here");
-    assert_eq!(up.seen_of("initialize").len(), 2);
+    assert_eq!(up.seen_of("initialize").len(), links + 1);
     let sessions: std::collections::HashSet<_> =
         up.seen_of("tools/call").iter().map(|seen| seen.header("mcp-session-id").to_owned()).collect();
     assert_eq!(sessions.len(), 2);
