@@ -263,7 +263,7 @@ mod tests {
             };
             assert!(!early, "the last one is not done with");
         }
-        let (answer, _) = tokio::join!(one.next(), async {
+        let (answer, ()) = tokio::join!(one.next(), async {
             tokio::select! {
                 _ = unbound.next() => {}
                 () = tokio::task::yield_now() => {}
