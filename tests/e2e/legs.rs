@@ -227,7 +227,7 @@ async fn waiting_for_the_user_is_not_the_servers_silence() {
     let client = Client::able(&world, "/mcp", ALL).await;
     let mut events = client.stream(&client.request("who_mcp_up", r#"{"leg":"elicitation","who":"x"}"#)).await;
     let asked = next(&mut events).await;
-    tokio::time::sleep(std::time::Duration::from_millis(1000)).await; // it is time itself that is tested
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await; // it is time itself that is tested
     client.post(&response(&asked["id"], "at last")).await;
     assert_eq!(next(&mut events).await["result"]["structuredContent"]["result"]["said"], "at last");
 }

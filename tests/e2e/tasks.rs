@@ -147,7 +147,7 @@ async fn tasks_pass_under_ids_of_our_own() {
         "{ended}"
     );
     let mut forged = first.clone();
-    forged.replace_range(8..9, if &first[8..9] == "A" { "B" } else { "A" });
+    forged.replace_range(8..9, if first.get(8..9) == Some("A") { "B" } else { "A" });
     for bad in ["one 0", "t1.", "", &forged] {
         assert_eq!(about(&client, "tasks/get", bad).await["error"]["code"], -32602, "{bad}");
     }
