@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | 7 | [`app`] | Wires everything, watches the file, reloads, handles signals, drains; the subcommands and the demo server. `main.rs` above it has arguments, the log and the exit code. |
 //! | 6 | [`front`] | HTTP towards clients and operators: guards, sessions' ids, JSON or events; metrics, probes, `/status`. |
-//! | 5 | [`relay`] | One message in, where it goes, the answer out; [stubs and refusals](relay::Refusal). |
+//! | 5 | [`relay`] | One message in, where it goes, the answer out; legs; who is told what; [stubs and refusals](relay::Refusal). |
 //! | 4 | [`fleet`] | All upstreams: applies a change, makes the catalog, publishes one [`Snapshot`](fleet::Snapshot), sends [`Notice`](fleet::Notice)s. |
 //! | 3 | [`upstream`] | One server kept connected: its keeper task, [`State`](upstream::State), pace, handshake, listing, calls in flight. |
 //! | 2 | [`catalog`] | An immutable list of everything offered: routes by name or URI, and each view's lists rendered in advance. |
@@ -44,6 +44,19 @@
 //! through its [`session::CallGuard`], and the server under our id. A server that has lost our session gets the call
 //! again, once, on the next link; nothing else is sent twice.
 //!
+//! **Everything else that a server answers** (prompts, resources, completion, tasks, and in a server's own view whatever we
+//! do not know) takes the same way: one place of the request is the client's own name or URI, and is replaced. Only a tool
+//! gets a stub; the others get `-32603` with the same words.
+//!
+//! **Legs.** A server's request inside a call comes with the call's reply, or, over a stream that all calls share, into the
+//! inbox of the call that must have caused it. The relay asks whether the client declared it, opens a
+//! [`session::Leg`] under an id of ours and puts the request out as an aside, so the response becomes a stream. The
+//! client's answer is another POST: [`session::Session::answered`] finds the leg by our id and nothing else, so only the
+//! client that was asked can answer. The call, which polls its legs beside the reply, sends it on under the server's own
+//! id. Meanwhile the server's silence does not count. Whichever side ends first, the other is told: a cancellation of
+//! the server reaches the client under our id, and a call that ends takes its open legs back. Where the client cannot be
+//! asked, the server hears so at once and the call goes on.
+//!
 //! **Lists.** front → relay → [`catalog::Catalog::list`], rendered when the catalog was built, with an envelope around it:
 //! no server is asked and no JSON is touched; a page is a piece of the same text. Two exceptions wait, for `firstListWait` at most: the first
 //! list after a start, and a server's own view before the server was ever needed (`startup: false`).
@@ -61,11 +74,13 @@
 //! more, makes the [`catalog::Part`]s anew whose listing or settings differ, stores, and sends a notice only if there was
 //! one. While a server is down its last listing stays, and its tools answer with a stub.
 //!
-//! **What nobody asked for.** The keeper listens to its link's [`transport::Inbound`]: `list_changed` makes it list
-//! again, a server's request is answered at once (`ping`; anything else was not offered), the rest is dropped. What
-//! belongs to a call comes with the call's reply and goes nowhere else. Upwards there are only subscriptions: the
-//! keeper's status is a `watch`, [`fleet::Fleet::notices`] a `broadcast`; a client's open stream in `front` picks what
-//! concerns its view. Nothing below `front` knows who listens; a reader that falls behind is told that something changed.
+//! **What nobody asked for.** Whoever keeps a link listens to its [`transport::Inbound`]: `list_changed` makes the keeper
+//! list again; what belongs to a call goes to that call and nowhere else; log messages, changed resources and the like
+//! become a [`Notice`](fleet::Notice). Upwards there are only subscriptions: the keeper's status is a `watch`,
+//! [`fleet::Fleet::notices`] a `broadcast`. A client's open stream in `front` asks [`relay::Relay::told`] what of a notice
+//! its client hears, and in which words: changed lists of its view, resources that it subscribed to, log messages from its
+//! level on with the server's name, what its own tasks and elicitations tell. Nothing below `front` knows who listens; a
+//! reader that falls behind is told that something changed.
 //!
 //! **The end.** SIGTERM fails `/readyz`, waits `drainDelay`, takes no more connections, gives calls in flight
 //! `drainTimeout` (those whose clients hung up, too), then ends streams, links and children. Every task belongs to a
@@ -104,7 +119,7 @@
 //! | link, dial, handshake, ready, down | one live connection and its stages |
 //! | session | a client's stay under one `Mcp-Session-Id`; never a connection |
 //! | revision, era | `2025-11-25` and its like; legacy (with `initialize`) or modern (stateless, from 2026-07-28). Version is ours |
-//! | leg | a server's request to the client inside a call. Refused for now |
+//! | leg | a server's request to the client inside a call |
 //! | reload, change, apply | of the configuration |
 //! | refusal, stub | we answer in a server's place; the refusal for a tool whose server is away |
 //! | notice, aside | something for whoever listens; something that comes before a call's answer |
@@ -158,6 +173,16 @@
 //!   server's own keys never look like them. They are read at the start and hold until a restart.
 //! - **The YAML parser gives events with places**, not values: only so is every problem told at once with its line. The
 //!   keys stand in one table, from which parser and schema are both made.
+//! - **A call's legs stand beside its read loop**, in a list that most calls never fill: no task, no channel and no
+//!   allocation where nothing is asked.
+//! - **Wishes are leases that a session holds** (subscriptions, levels, links): whatever ends the session ends them, and
+//!   `session` need not know what they are.
+//! - **Ids of tasks are names**, always the same for the same task: server and id sealed with a key of their own. So a task
+//!   is found without a table, by any replica, and nobody can ask for one that he was not given. What a session started is
+//!   remembered besides, for the list and for what is told of a task.
+//! - **URIs that results name are remembered**, some per server: servers hand out links to what they never list.
+//! - **A client that never named a level hears log messages from `info` on**: where several share a connection, another
+//!   client's wish for debugging is not its.
 //! - **What was missed is forgotten with the snapshot.** The relay remembers for ten seconds for which unknown tools it
 //!   asked a server again; a reconnect, a changed list and a reload each publish a snapshot, so none of them needs to
 //!   tell it.
