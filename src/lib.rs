@@ -34,7 +34,7 @@
 //! registers the call's id in the session and makes a [`relay::Call`], a future that starts at its first poll. Polled, it
 //! takes **one** [`fleet::Fleet::snapshot`] and asks [`catalog::Catalog::tool`] for the route. No route: the name's tail
 //! may tell a server to list once more; then a stub, or `-32602`. A route: [`upstream::Upstream::begin`] reads the state
-//! once, and a ready one gives an [`upstream::Exchange`] on its shared link: the client's own bytes with three places
+//! once, and a ready one gives an [`upstream::Exchange`] on its link: the client's own bytes with three places
 //! [spliced](wire::Message::splice): our id, the server's own name of the tool, our id again as progress token. The
 //! [`transport::Reply`] gives asides, then the answer, as return values; id and token are spliced back.
 //!
@@ -74,13 +74,27 @@
 //! more, makes the [`catalog::Part`]s anew whose listing or settings differ, stores, and sends a notice only if there was
 //! one. While a server is down its last listing stays, and its tools answer with a stub.
 //!
-//! **What nobody asked for.** Whoever keeps a link listens to its [`transport::Inbound`]: `list_changed` makes the keeper
-//! list again; what belongs to a call goes to that call and nowhere else; log messages, changed resources and the like
-//! become a [`Notice`](fleet::Notice). Upwards there are only subscriptions: the keeper's status is a `watch`,
-//! [`fleet::Fleet::notices`] a `broadcast`. A client's open stream in `front` asks [`relay::Relay::told`] what of a notice
-//! its client hears, and in which words: changed lists of its view, resources that it subscribed to, log messages from its
-//! level on with the server's name, what its own tasks and elicitations tell. Nothing below `front` knows who listens; a
-//! reader that falls behind is told that something changed.
+//! **A session's own link.** Where a server hands out session ids, or the file says so (`scope`, `interactive`), a shared
+//! link would mix clients up. There a session's first call has a task of its own dial: with the client's capabilities, at
+//! the pace of the server, and never while the keeper says down. Calls wait for it side by side. The session holds a
+//! lease on it; with the session, after `connectionIdle`, or with the upstream the task lets calls finish and closes the
+//! link. A lost one is dialled again by the next call. Lists, subscriptions and health stay the keeper's.
+//!
+//! **What nobody asked for.** Whoever keeps a link listens to its [`transport::Inbound`]. `list_changed` makes the keeper
+//! list again, `ping` and configured roots are answered at once. What comes with a call's reply is that call's. Anything
+//! else must be somebody's: each link has a table of its calls in flight, and a leg or log message goes to the newest
+//! call of the link's only session, or of the only session that has one in flight there. Without any, a session's own
+//! link has one client to ask and tell on its open stream; on a shared one a leg fails, and the rest goes upwards. There
+//! are only subscriptions upwards: the keeper's status is a `watch`, [`fleet::Fleet::notices`] a `broadcast`. A client's
+//! open stream in `front` asks [`relay::Relay::told`] what of a notice its client hears, and in which words: changed lists
+//! of its view, resources that it subscribed to, log messages from its level on with the server's name, what its own tasks
+//! and elicitations tell. Nothing below `front` knows who listens; a reader that falls behind is told that something
+//! changed, and a server that floods is cut short before it drowns the others.
+//!
+//! **Wishes.** Clients subscribe to resources and want log levels; a server knows one of each. An upstream counts them:
+//! the first [`Subscription`](upstream::Subscription) to a URI asks the server and the last one's end tells it, the
+//! loudest [`LevelWish`](upstream::LevelWish) is the level. After a reconnect both are told anew, after a reload by the
+//! successor.
 //!
 //! **The end.** SIGTERM fails `/readyz`, waits `drainDelay`, takes no more connections, gives calls in flight
 //! `drainTimeout` (those whose clients hung up, too), then ends streams, links and children. Every task belongs to a
@@ -119,7 +133,8 @@
 //! | link, dial, handshake, ready, down | one live connection and its stages |
 //! | session | a client's stay under one `Mcp-Session-Id`; never a connection |
 //! | revision, era | `2025-11-25` and its like; legacy (with `initialize`) or modern (stateless, from 2026-07-28). Version is ours |
-//! | leg | a server's request to the client inside a call |
+//! | leg | a server's request to a client, nearly always inside a call |
+//! | own link | one that a single session uses; the others are shared |
 //! | reload, change, apply | of the configuration |
 //! | refusal, stub | we answer in a server's place; the refusal for a tool whose server is away |
 //! | notice, aside | something for whoever listens; something that comes before a call's answer |
@@ -148,6 +163,15 @@
 //!   its message, and at low load a system call. `timeout` may come up to 0.3 s late, never early.
 //! - **Messages are read by one strict scan** (`wire::scan`) that checks the text and keeps places; it takes exactly what
 //!   `serde_json` takes (a property test compares them) and counts the depth on the way.
+//! - **Where one stream brings all, an answer waits for its turn.** What belongs to no call by its form may be of a call
+//!   all the same, and comes by way of the link's keeper. So the answer is given out when whoever listens is done with
+//!   what came before it, within a second: a log line never comes after its call, or to somebody else.
+//! - **A session's own link is a task, its lease a token.** The session holds the token's guard and knows no servers; the
+//!   task watches it. Only a call brings a lost link back to dialling, so a server's restart costs what is used of it.
+//! - **Links are numbered per upstream, shared and own, across its successors**: a number says which link a call was on,
+//!   and whose keeper is to be told what it met there.
+//! - **All servers' series are one collector** for the registry: it tells collectors apart by a sum of hashes, which two
+//!   servers can share.
 //! - **A lost session is opened again at once**, once per `reconnectInterval`, whatever the pace says: a server that answers
 //!   404 is not away. Every other attempt waits its turn.
 //! - **A server stays "down" while it is tried again**, so its reason and its age never flicker. An attempt at an HTTP

@@ -22,10 +22,12 @@ mod e2e {
     mod legs;
     mod older;
     mod outage;
+    mod own;
     mod protocol;
     mod reload;
     mod resume;
     mod tasks;
+    mod unasked;
     mod upstream;
     mod views;
 }

@@ -101,7 +101,7 @@ impl Upstream {
         self.own.wake(session.serial());
     }
 
-    /// Wants to hear of the resource `uri`, the server's own URI, by [`Notice::Updated`]. Whatever the number of those who
+    /// Wants to hear of the resource `uri`, the server's own URI, by [`Notice::Updated`](super::Notice::Updated). Whatever the number of those who
     /// do, the server is asked once; the last one's end tells it so, and after a reconnect it is asked again.
     ///
     /// # Errors

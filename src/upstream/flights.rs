@@ -150,3 +150,77 @@ impl Inbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+    use crate::config::Limits;
+    use crate::metrics::Metrics;
+    use crate::session::{Agreed, Keyring, Sessions};
+
+    fn message(n: usize) -> Message {
+        Message::parse(format!(r#"{{"jsonrpc":"2.0","id":{n},"method":"ping"}}"#).into(), 9).unwrap()
+    }
+
+    fn two_sessions() -> [Arc<Session>; 2] {
+        let sessions = Sessions::new(&Limits::default(), Arc::new(Keyring::random()), Metrics::new("test"));
+        [(), ()].map(|()| {
+            let revision = "2025-11-25".into();
+            sessions
+                .open("/mcp", Agreed { revision, capabilities: "{}".into(), client: String::new() })
+                .unwrap()
+        })
+    }
+
+    #[test]
+    fn the_newest_call_of_whom_alone_it_can_be() {
+        let (flights, [one, two]) = (Flights::default(), two_sessions());
+        let is = |found: Option<Arc<Inbox>>, inbox: &Arc<Inbox>| {
+            found.is_some_and(|found| Arc::ptr_eq(&found, inbox))
+        };
+        assert!(flights.newest(None).is_none());
+        let (first, _) = flights.enter(1, &one);
+        let (second, newer) = flights.enter(2, &one);
+        assert!(is(flights.newest(None), &newer) && is(flights.of(2), &newer));
+        flights.leave(first, false);
+        // Takes the free place, and is the newest all the same.
+        let (_, newest) = flights.enter(3, &one);
+        assert!(is(flights.newest(None), &newest));
+        let (third, other) = flights.enter(4, &two);
+        assert!(flights.newest(None).is_none(), "whose?");
+        assert!(
+            is(flights.newest(Some(one.serial())), &newest) && is(flights.newest(Some(two.serial())), &other)
+        );
+        flights.leave(third, true);
+        assert!(is(flights.newest(None), &newest) && flights.newest(Some(two.serial())).is_none());
+        assert!(flights.ended().is_some() && flights.of(4).is_none());
+        flights.leave(second, false);
+        assert_eq!(flights.all().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_nobody_has_read_comes_back() {
+        let (flights, [one, _]) = (Flights::default(), two_sessions());
+        let (seat, inbox) = flights.enter(1, &one);
+        let reading = async {
+            let mut read = Vec::new();
+            for _ in 0..3 {
+                read.push(poll_fn(|cx| inbox.poll(cx)).await.number());
+            }
+            read
+        };
+        let writing = async {
+            for n in 0..3 {
+                tokio::task::yield_now().await; // each wakes the reader
+                assert!(inbox.push(message(n)).is_none());
+            }
+        };
+        let (read, ()) = tokio::join!(reading, writing);
+        assert_eq!(read, [Some(0), Some(1), Some(2)]);
+        assert!((0..ROOM).all(|n| inbox.push(message(n)).is_none()) && inbox.push(message(99)).is_some());
+        assert_eq!(flights.leave(seat, false).len(), ROOM);
+        assert!(inbox.push(message(1)).is_some(), "too late");
+    }
+}

@@ -203,7 +203,7 @@ impl Upstream {
         self.hello.load_full()
     }
 
-    /// How often clients were to be told of a change of each [kind](Feature::index).
+    /// How often clients were to be told of a change of each [kind](crate::mcp::Feature::index).
     pub fn changes(&self) -> [u64; 4] {
         self.changes.each_ref().map(|count| count.load(Ordering::Acquire))
     }
