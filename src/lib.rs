@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | 7 | [`app`] | Wires everything, watches the file, reloads, handles signals, drains; the subcommands and the demo server. `main.rs` above it has arguments, the log and the exit code. |
 //! | 6 | [`front`] | HTTP towards clients and operators: guards, sessions' ids, JSON or events; metrics, probes, `/status`. |
-//! | 5 | [`relay`] | One message in, where it goes, the answer out; [stubs and refusals](relay::Refusal). |
+//! | 5 | [`relay`] | One message in, where it goes, the answer out; legs; who is told what; [stubs and refusals](relay::Refusal). |
 //! | 4 | [`fleet`] | All upstreams: applies a change, makes the catalog, publishes one [`Snapshot`](fleet::Snapshot), sends [`Notice`](fleet::Notice)s. |
 //! | 3 | [`upstream`] | One server kept connected: its keeper task, [`State`](upstream::State), pace, handshake, listing, calls in flight. |
 //! | 2 | [`catalog`] | An immutable list of everything offered: routes by name or URI, and each view's lists rendered in advance. |
@@ -54,6 +54,19 @@
 //! **Batches.** In sessions of 2025-03-26 `front` gives each message of an array to the relay by itself and
 //! [joins](relay::Call::join) the calls into one, whose answers are gathered, or told as events like asides.
 //!
+//! **Everything else that a server answers** (prompts, resources, completion, tasks, and in a server's own view whatever we
+//! do not know) takes the same way: one place of the request is the client's own name or URI, and is replaced. Only a tool
+//! gets a stub; the others get `-32603` with the same words.
+//!
+//! **Legs.** A server's request inside a call comes with the call's reply, or, over a stream that all calls share, into the
+//! inbox of the call that must have caused it. The relay asks whether the client declared it, opens a
+//! [`session::Leg`] under an id of ours and puts the request out as an aside, so the response becomes a stream. The
+//! client's answer is another POST: [`session::Session::answered`] finds the leg by our id and nothing else, so only the
+//! client that was asked can answer. The call, which polls its legs beside the reply, sends it on under the server's own
+//! id. Meanwhile the server's silence does not count. Whichever side ends first, the other is told: a cancellation of
+//! the server reaches the client under our id, and a call that ends takes its open legs back. Where the client cannot be
+//! asked, the server hears so at once and the call goes on.
+//!
 //! **Lists.** front → relay → [`catalog::Catalog::list`], rendered when the catalog was built, with an envelope around it:
 //! no server is asked and no JSON is touched; a page is a piece of the same text. Two exceptions wait, for `firstListWait` at most: the first
 //! list after a start, and a server's own view before the server was ever needed (`startup: false`).
@@ -82,10 +95,12 @@
 //! else must be somebody's: each link has a table of its calls in flight, and a leg or log message goes to the newest
 //! call of the link's only session, or of the only session that has one in flight there. Without any, a session's own
 //! link has one client to ask and tell on its open stream; on a shared one a leg fails, and the rest goes upwards. There
-//! are only subscriptions upwards: the keeper's status is a `watch`, [`fleet::Fleet::notices`] a `broadcast`; a client's
-//! open stream in `front` picks what concerns its view and puts it onto the session's own stream; one that opens later
-//! sees by the snapshot's count of notices that it has missed some. Nothing below `front` knows who listens; a reader that falls
-//! behind is told that something changed, and a server that floods is cut short before it drowns the others.
+//! are only subscriptions upwards: the keeper's status is a `watch`, [`fleet::Fleet::notices`] a `broadcast`. A client's
+//! open stream in `front` asks [`relay::Relay::told`] what of a notice its client hears, and in which words: changed lists
+//! of its view, resources that it subscribed to, log messages from its level on with the server's name, what its own tasks
+//! and elicitations tell; it puts that onto the session's own stream, and one that opens later sees by the snapshot's count
+//! of notices that it has missed some. Nothing below `front` knows who listens; a reader that falls behind is told that something
+//! changed, and a server that floods is cut short before it drowns the others.
 //!
 //! **Wishes.** Clients subscribe to resources and want log levels; a server knows one of each. An upstream counts them:
 //! the first [`Subscription`](upstream::Subscription) to a URI asks the server and the last one's end tells it, the
@@ -206,6 +221,16 @@
 //!   server's own keys never look like them. They are read at the start and hold until a restart.
 //! - **The YAML parser gives events with places**, not values: only so is every problem told at once with its line. The
 //!   keys stand in one table, from which parser and schema are both made.
+//! - **A call's legs stand beside its read loop**, in a list that most calls never fill: no task, no channel and no
+//!   allocation where nothing is asked.
+//! - **Wishes are leases that a session holds** (subscriptions, levels, links): whatever ends the session ends them, and
+//!   `session` need not know what they are.
+//! - **Ids of tasks are names**, always the same for the same task: server and id sealed with a key of their own. So a task
+//!   is found without a table, by any replica, and nobody can ask for one that he was not given. What a session started is
+//!   remembered besides, for the list and for what is told of a task.
+//! - **URIs that results name are remembered**, some per server: servers hand out links to what they never list.
+//! - **A client that never named a level hears log messages from `info` on**: where several share a connection, another
+//!   client's wish for debugging is not its.
 //! - **What was missed is forgotten with the snapshot.** The relay remembers for ten seconds for which unknown tools it
 //!   asked a server again; a reconnect, a changed list and a reload each publish a snapshot, so none of them needs to
 //!   tell it.

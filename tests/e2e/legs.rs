@@ -52,7 +52,7 @@ fn response(id: &Value, said: &str) -> String {
 
 #[tokio::test]
 async fn each_is_answered_by_the_client_whose_call_it_is() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(asking());
         let world = World::start(&file("", &entries(&[("up", up.entry_with(r#", "interactive": true"#))])))
             .await
@@ -93,7 +93,7 @@ async fn each_is_answered_by_the_client_whose_call_it_is() {
 
 #[tokio::test]
 async fn a_client_that_cannot_makes_the_leg_fail_and_not_the_call() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(asking());
         let world = World::start(&file("", &entries(&[("up", up.entry_with(r#", "interactive": true"#))])))
             .await
@@ -147,7 +147,7 @@ async fn an_answer_counts_only_from_the_client_that_was_asked() {
 
 #[tokio::test]
 async fn a_cancelled_call_cancels_its_legs_at_the_client() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(asking());
         let world = World::start(&file("", &entries(&[("up", up.entry_with(r#", "interactive": true"#))])))
             .await
@@ -181,7 +181,7 @@ async fn a_leg_that_the_server_cancels_is_cancelled_at_the_client() {
             ])
         })
     };
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let gate = CancellationToken::new();
         let up = make(script(gate.clone()));
         let world = World::start(&file("", &entries(&[("up", up.entry_with(r#", "interactive": true"#))])))
