@@ -27,7 +27,9 @@ impl Request {
     /// As [`run`](Self::run), as a task.
     pub(super) async fn run_as_task(&self, upstream: &Arc<Upstream>, own: &[u8]) -> Option<Bytes> {
         let server = upstream.server();
-        self.counted(upstream, &server, self.as_task(upstream, &server, own)).await
+        let count = self.count(upstream);
+        let answer = self.as_task(upstream, &server, own).await;
+        self.end(count, upstream, &server, answer)
     }
 
     async fn as_task(

@@ -10,10 +10,16 @@ use super::legs::Legs;
 use super::request::{Request, Subject};
 use crate::config::Server;
 use crate::mcp::method;
-use crate::metrics::Outcome;
+use crate::metrics::{Outcome, Running};
 use crate::transport::Failure;
 use crate::upstream::{Exchange, Unavailable, Upstream};
 use crate::wire::{Kind, Message};
+
+/// A request under way, as metrics and log see it.
+pub(super) struct Count {
+    running: Running,
+    since: Instant,
+}
 
 /// Why a request did not end with an answer of the server.
 pub(super) enum Broken {
@@ -33,27 +39,33 @@ impl Request {
         let waits = self.subject == Subject::Task && self.message.method() == method::TASKS_RESULT;
         let limit = if waits { server.max_total } else { server.timeout };
         let write = |id| self.write(own, id);
-        self.counted(upstream, &server, self.forward(upstream, &server, limit, &write)).await
+        let count = self.count(upstream);
+        let answer = self.forward(upstream, &server, limit, &write).await;
+        self.end(count, upstream, &server, answer)
     }
 
-    /// The client's answer, from what `answering` gives; counted and logged.
-    pub(super) async fn counted(
+    /// Counts it in.
+    pub(super) fn count(&self, upstream: &Upstream) -> Count {
+        Count { running: upstream.series().begin(self.label()), since: Instant::now() }
+    }
+
+    /// The client's answer; the request is counted out and logged.
+    pub(super) fn end(
         &self,
-        upstream: &Arc<Upstream>,
+        count: Count,
+        upstream: &Upstream,
         server: &Server,
-        answering: impl Future<Output = Result<Message, Broken>>,
+        answer: Result<Message, Broken>,
     ) -> Option<Bytes> {
-        let running = upstream.series().begin(self.label());
-        let started = Instant::now();
-        let (answer, outcome) = match answering.await {
+        let (answer, outcome) = match answer {
             Ok(answer) => self.restore(&server.name, &answer),
             Err(broken) => self.excuse(upstream, server, broken),
         };
-        self.log(server, outcome, started);
+        self.log(server, outcome, count.since);
         if matches!(outcome, Outcome::Stub) {
             upstream.series().stub();
         }
-        running.end(outcome);
+        count.running.end(outcome);
         answer
     }
 

@@ -144,6 +144,11 @@ def all_passed(what: str, result: Result) -> bool:
     return fine and not missing
 
 
+# Scenarios without a score in which a server closes its stream in the middle of a call to be polled. trunkline does the
+# polling itself and answers its client in one piece, so these checks are not reached; one that fails would still count.
+NOT_NEEDED = {"server-sse-polling"}
+
+
 def compare(suite: Suite, direct: Result, through: Result) -> bool:
     """Prints every check that differs; true if none that passed direct fails through."""
     fine = True
@@ -154,7 +159,8 @@ def compare(suite: Suite, direct: Result, through: Result) -> bool:
             before, after = expected.get(check, "absent"), got.get(check, "absent")
             if before == after or {before, after} <= {"INFO", "SKIPPED", "absent"}:
                 continue
-            worse |= before == "SUCCESS" and after in ("FAILURE", "WARNING", "absent")
+            bad = ("FAILURE", "WARNING") if scenario in NOT_NEEDED else ("FAILURE", "WARNING", "absent")
+            worse |= before == "SUCCESS" and after in bad
             words = through.words.get((scenario, check), "it was not reached")
             lines.append(f"    {check}: direct {before}, through {after}: {words}")
         if worse or lines:

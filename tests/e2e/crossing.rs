@@ -93,11 +93,8 @@ impl Player<'_> {
             let call = up
                 .saw(|seen| seen.method == "tools/call" && seen.text.contains(&format!("\"{}\"", self.who)))
                 .await;
-            let id = call.id.unwrap();
-            up.saw(|seen| {
-                seen.method == "notifications/cancelled" && seen.params()["requestId"].to_string() == id
-            })
-            .await;
+            let id: Value = serde_json::from_str(&call.id.unwrap()).unwrap();
+            up.saw(|seen| seen.method == "notifications/cancelled" && seen.params()["requestId"] == id).await;
             self.events = None;
             return;
         }

@@ -52,7 +52,7 @@ fn response(id: &Value, said: &str) -> String {
 
 #[tokio::test]
 async fn each_is_answered_by_the_client_whose_call_it_is() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(asking());
         let world = World::start(&file("", &entries(&[("up", up.entry_with(r#", "interactive": true"#))])))
             .await
@@ -93,7 +93,7 @@ async fn each_is_answered_by_the_client_whose_call_it_is() {
 
 #[tokio::test]
 async fn a_client_that_cannot_makes_the_leg_fail_and_not_the_call() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(asking());
         let world = World::start(&file("", &entries(&[("up", up.entry_with(r#", "interactive": true"#))])))
             .await
@@ -147,7 +147,7 @@ async fn an_answer_counts_only_from_the_client_that_was_asked() {
 
 #[tokio::test]
 async fn a_cancelled_call_cancels_its_legs_at_the_client() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(asking());
         let world = World::start(&file("", &entries(&[("up", up.entry_with(r#", "interactive": true"#))])))
             .await
@@ -181,7 +181,7 @@ async fn a_leg_that_the_server_cancels_is_cancelled_at_the_client() {
             ])
         })
     };
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let gate = CancellationToken::new();
         let up = make(script(gate.clone()));
         let world = World::start(&file("", &entries(&[("up", up.entry_with(r#", "interactive": true"#))])))
@@ -227,7 +227,7 @@ async fn waiting_for_the_user_is_not_the_servers_silence() {
     let client = Client::able(&world, "/mcp", ALL).await;
     let mut events = client.stream(&client.request("who_mcp_up", r#"{"leg":"elicitation","who":"x"}"#)).await;
     let asked = next(&mut events).await;
-    tokio::time::sleep(std::time::Duration::from_millis(1000)).await; // it is time itself that is tested
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await; // it is time itself that is tested
     client.post(&response(&asked["id"], "at last")).await;
     assert_eq!(next(&mut events).await["result"]["structuredContent"]["result"]["said"], "at last");
 }

@@ -147,7 +147,7 @@ async fn tasks_pass_under_ids_of_our_own() {
         "{ended}"
     );
     let mut forged = first.clone();
-    forged.replace_range(8..9, if &first[8..9] == "A" { "B" } else { "A" });
+    forged.replace_range(8..9, if first.get(8..9) == Some("A") { "B" } else { "A" });
     for bad in ["one 0", "t1.", "", &forged] {
         assert_eq!(about(&client, "tasks/get", bad).await["error"]["code"], -32602, "{bad}");
     }
@@ -181,7 +181,7 @@ async fn what_a_task_tells_goes_to_its_owner() {
 
 #[tokio::test]
 async fn a_tool_that_needs_a_task_is_run_as_one() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(tasks("up", false, &open_gate()));
         let world = world(&[("up", &up)]).await;
         let client = Client::open(&world, "/mcp").await;
@@ -195,7 +195,7 @@ async fn a_tool_that_needs_a_task_is_run_as_one() {
 
 #[tokio::test]
 async fn a_task_of_ours_asks_the_client() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(tasks("up", true, &open_gate()));
         let world = world(&[("up", &up)]).await;
         let client = Client::able(&world, "/mcp", r#"{"roots":{}}"#).await;
@@ -219,7 +219,7 @@ async fn a_task_of_ours_asks_the_client() {
 
 #[tokio::test]
 async fn a_cancelled_call_ends_the_task_that_we_made_of_it() {
-    for make in [Fake::http, Fake::stdio] {
+    for make in [Fake::http, Fake::sse, Fake::stdio] {
         let gate = CancellationToken::new();
         let up = make(tasks("up", false, &gate));
         let world = world(&[("up", &up)]).await;

@@ -31,6 +31,8 @@ class Upstream:
     script: list[Call]
     known: Call
     answer: str
+    # Tools that it lists only to clients that can be asked something: trunkline's link says that some client can.
+    for_able: frozenset[str] = frozenset()
     sse: bool = False
     twin: "Upstream | None" = None  # the same server over another transport
 
@@ -69,6 +71,12 @@ def reset(state: Path) -> None:
     (repo / "a.txt").write_text("two\n")
 
 
+FOR_ABLE = frozenset(
+    "get-roots-list trigger-elicitation-request trigger-elicitation-request-async trigger-sampling-request "
+    "trigger-sampling-request-async trigger-url-elicitation".split()
+)
+
+
 def everything(name: str, entry: dict) -> Upstream:
     script = [
         Call("echo", {"message": 'quotes " \\ tab \t and ünïcode → ✓ \U0001f9f5'}),
@@ -81,10 +89,10 @@ def everything(name: str, entry: dict) -> Upstream:
         Call("get-resource-links", {"count": 2}),
         Call("get-resource-reference", {"resourceType": "Text", "resourceId": 1}),
         Call("get-tiny-image"),
-        Call("simulate-research-query", {"topic": "tasks"}),  # wants a task: refused
         Call("trigger-long-running-operation", {"duration": 0.3, "steps": 3}, progress=True),
     ]
-    return Upstream(name, entry, script, Call("get-sum", {"a": 2, "b": 40}), "The sum of 2 and 40 is 42.")
+    known = Call("get-sum", {"a": 2, "b": 40})
+    return Upstream(name, entry, script, known, "The sum of 2 and 40 is 42.", FOR_ABLE)
 
 
 def everything_2025_06_18(name: str, entry: dict) -> Upstream:
@@ -99,7 +107,8 @@ def everything_2025_06_18(name: str, entry: dict) -> Upstream:
         Call("getTinyImage"),
         Call("longRunningOperation", {"duration": 0.3, "steps": 3}, progress=True),
     ]
-    return Upstream(name, entry, script, Call("add", {"a": 2, "b": 40}), "The sum of 2 and 40 is 42.")
+    known = Call("add", {"a": 2, "b": 40})
+    return Upstream(name, entry, script, known, "The sum of 2 and 40 is 42.", frozenset({"listRoots", "startElicitation"}))
 
 
 def filesystem(state: Path) -> Upstream:
