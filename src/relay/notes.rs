@@ -59,7 +59,7 @@ impl Relay {
             }
             method::TASKS_STATUS => {
                 let [id] = message.params_members(["taskId"]).ok()?;
-                let owned = whose.is_some() || Ledger::of(session).has(server, message.slice(id?)?);
+                let owned = whose.is_some() || Ledger::owns(session, server, message.slice(id?)?);
                 let sealed = owned.then(|| self.seal_tasks(server, message))?;
                 sealed.map(|sealed| sealed.text().clone())
             }
