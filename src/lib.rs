@@ -39,10 +39,20 @@
 //! [`transport::Reply`] gives asides, then the answer, as return values; id and token are spliced back.
 //!
 //! The call is polled inside the response body, so over HTTP there is no task and no channel per call. `front` gives it a
-//! second to answer in plain JSON; the first aside, or that second, makes the response a stream of events. A client that
-//! hangs up has not cancelled: its [`relay::Call`] goes on in a tracked task. `notifications/cancelled` reaches the call
-//! through its [`session::CallGuard`], and the server under our id. A server that has lost our session gets the call
+//! second to answer in plain JSON; the first aside, or that second, makes the response a stream of events (below). A client
+//! that hangs up has not cancelled: its [`relay::Call`] goes on in a tracked task. `notifications/cancelled` reaches the
+//! call through its [`session::CallGuard`], and the server under our id. A server that has lost our session gets the call
 //! again, once, on the next link; nothing else is sent twice.
+//!
+//! **Events.** Where a response becomes a stream, [`relay::Call::keep`] moves the call into a tracked task that feeds a
+//! numbered, bounded ring of the session ([`session::Feed`]); the connection only follows it ([`session::Follower`]), and
+//! so does the next one, from the event that `Last-Event-ID` names on. The session's own stream, which a `GET` opens, is
+//! such a ring as well, and whatever goes to a client as an event goes through one of them: so it has its id and its place.
+//! The newest follower reads, an older one ends. A call waits for a follower that is there, for 30 s, and not for one that
+//! is away. [`session::Sessions::sweep`] lets go of what nobody came back for.
+//!
+//! **Batches.** In sessions of 2025-03-26 `front` gives each message of an array to the relay by itself and
+//! [joins](relay::Call::join) the calls into one, whose answers are gathered, or told as events like asides.
 //!
 //! **Everything else that a server answers** (prompts, resources, completion, tasks, and in a server's own view whatever we
 //! do not know) takes the same way: one place of the request is the client's own name or URI, and is replaced. Only a tool
@@ -88,7 +98,8 @@
 //! are only subscriptions upwards: the keeper's status is a `watch`, [`fleet::Fleet::notices`] a `broadcast`. A client's
 //! open stream in `front` asks [`relay::Relay::told`] what of a notice its client hears, and in which words: changed lists
 //! of its view, resources that it subscribed to, log messages from its level on with the server's name, what its own tasks
-//! and elicitations tell. Nothing below `front` knows who listens; a reader that falls behind is told that something
+//! and elicitations tell; it puts that onto the session's own stream, and one that opens later sees by the snapshot's count
+//! of notices that it has missed some. Nothing below `front` knows who listens; a reader that falls behind is told that something
 //! changed, and a server that floods is cut short before it drowns the others.
 //!
 //! **Wishes.** Clients subscribe to resources and want log levels; a server knows one of each. An upstream counts them:
@@ -133,6 +144,7 @@
 //! | link, dial, handshake, ready, down | one live connection and its stages |
 //! | session | a client's stay under one `Mcp-Session-Id`; never a connection |
 //! | revision, era | `2025-11-25` and its like; legacy (with `initialize`) or modern (stateless, from 2026-07-28). Version is ours |
+//! | stream, event | an SSE response, or several that go on with one another; one message on it with its id |
 //! | leg | a server's request to a client, nearly always inside a call |
 //! | own link | one that a single session uses; the others are shared |
 //! | reload, change, apply | of the configuration |
@@ -151,6 +163,18 @@
 //!   go through a small bounded queue without a waker: whoever fills it is polled again when the reader has emptied it.
 //!   A child process is one stream for all calls, and so is a server of the older HTTP+SSE: there the link's reader puts
 //!   messages into an inbox per call.
+//! - **Only a stream is kept.** An answer in plain JSON costs nothing of it: no ring, no task, no event was seen that could
+//!   be asked for again. A stream has both from its first event on, rather than from the first hang-up: so there is one way
+//!   for events to go, and cutting it in any place is the same.
+//! - **Ids of events say everything**: the stream (at random, so that a successor of ours mistakes no stream of its own for
+//!   it), the number, and the id of the request. A client whose call's stream is gone so gets an error as its answer:
+//!   with any HTTP status the TypeScript client tries twice and forgets it, and whoever made the call waits for the timeout.
+//!   After the last event there is `204`: that client comes back after an answer that is an error, and this stops it.
+//! - **A gap is told, not closed.** Beyond the bounds the oldest messages go; in their place stands a log message with their
+//!   number. To end the stream would cost the answer, which is what most clients want of it.
+//! - **Bounds of streams**: 4,096 messages of a call and 1 MiB beside its newest, 256 of the session's own stream (8 while
+//!   nobody has listened for 5 minutes); 16 ended streams a session, kept for 5 minutes after the client left, or 1 if it
+//!   has read everything; 64 MiB in all, beyond which only what a client that is there has yet to read is kept.
 //! - **A runtime per core** ([`front::Workers`]) for clients, and one more for what keeps servers connected. A client's
 //!   connection, its calls and the HTTP connections they use towards servers stay on one thread: a connection that
 //!   another thread drives costs two wake-ups across cores a call, more than the rest of the call at low load.

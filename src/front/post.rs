@@ -47,7 +47,8 @@ impl Endpoint {
         if text.trim_ascii_start().starts_with(b"[") {
             let caller =
                 Caller { session: self.session(&view, headers, None)?, view, events: accepts.events };
-            return self.batch(&caller, accepts, text).await;
+            // In a box, so that a single message does not carry the room for it.
+            return Box::pin(self.batch(&caller, accepts, text)).await;
         }
         let message = Message::parse(text, self.fleet.limits().json_depth).map_err(|bad| malformed(&bad))?;
         if message.kind() == Kind::Request && message.method() == method::INITIALIZE {

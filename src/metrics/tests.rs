@@ -63,6 +63,9 @@ fn the_text_is_well_formed_with_everything_in_it() {
     for reason in Rejection::ALL {
         metrics.rejected(reason);
     }
+    for result in Resumption::ALL {
+        metrics.resumed(result);
+    }
     busy(&metrics, "github");
     busy(&metrics, "my_server_0a1b2c3d");
     let text = metrics.render();

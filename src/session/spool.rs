@@ -274,21 +274,17 @@ impl Spool {
 
     /// Lets go of what nobody is likely to come back for; whether that is all of a call's stream.
     pub(super) fn tidy(&self) -> bool {
+        let since = |then| Duration::from_micros(micros(self.origin).saturating_sub(then));
         let mut state = self.state();
-        let still = Duration::from_micros(micros(self.origin).saturating_sub(state.moved));
+        let still = since(state.moved);
         if still >= KEPT {
             state.ring.drop_read();
         }
-        let over = !state.attached && state.stage != Stage::Open;
-        let kept = if state.ring.behind().0 == 0 { KEPT_READ } else { KEPT };
-        if state
-            .left
-            .is_some_and(|left| Duration::from_micros(micros(self.origin).saturating_sub(left)) >= KEPT)
-        {
-            state.left = None;
-        }
+        state.left = state.left.filter(|left| since(*left) < KEPT);
         state.settle(self.stream.call);
         state.ring.shrink();
+        let over = !state.attached && state.stage != Stage::Open;
+        let kept = if state.ring.behind().0 == 0 { KEPT_READ } else { KEPT };
         self.stream.call && over && still >= kept
     }
 

@@ -168,7 +168,7 @@ async fn configured_roots_are_told_whoever_is_there() {
 }
 
 #[tokio::test]
-async fn a_childs_log_messages_come_with_their_call_and_before_its_answer() {
+async fn log_messages_of_a_child_come_with_their_call_and_before_its_answer() {
     let up = Fake::stdio(Script::answering(|_| {
         let log = |n: usize| Step::Send(LOG.replace("\"d\"", &n.to_string()));
         Reply::Steps((0..5).map(log).chain([answer("done")]).collect())
