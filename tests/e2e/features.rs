@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Events, Fake, Reply, Script, Seen, World, entries, file, join, until};
+use crate::support::{
+    Client, Events, Fake, Reply, Script, Seen, Step, World, answer, entries, file, join, until,
+};
 
 /// Has everything, and answers every request with what it was asked.
 fn full(name: &'static str) -> Script {
@@ -372,4 +374,19 @@ async fn a_view_of_the_operators_has_its_servers_and_names_only() {
         );
     }
     assert_eq!(next(&mut stream).await["params"]["logger"], "two");
+}
+
+#[tokio::test]
+async fn a_change_told_in_a_call_goes_to_whoever_subscribed() {
+    let told =
+        r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://up/one"}}"#;
+    let call = Arc::new(move |_: &Seen| Reply::Steps(vec![Step::Send(told.into()), answer("done")]));
+    let up = Fake::http(Script { call, ..full("up") });
+    let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
+    let client = Client::open(&world, "/mcp").await;
+    let call = || client.request("who_mcp_up", "{}");
+    assert!(client.post(&call()).await.text.starts_with(r#"{"jsonrpc""#), "the answer alone");
+    client.json("resources/subscribe", r#"{"uri":"test://up/one"}"#).await;
+    let mut events = client.stream(&call()).await;
+    assert_eq!(events.next().await.unwrap(), told);
 }
