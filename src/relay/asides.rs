@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::legs::Legs;
 use super::request::Request;
 use crate::mcp::{Features, Level, method};
+use crate::names::ServerName;
 use crate::session::Session;
 use crate::upstream::{Exchange, Upstream, elicitation};
 use crate::wire::Message;
@@ -31,6 +32,11 @@ impl Request {
                     asides.push(progress).await;
                 }
             }
+            method::RESOURCES_UPDATED => {
+                if let Some(text) = self.updated(&server.name, &message) {
+                    asides.push(text).await;
+                }
+            }
             method::CANCELLED => self.withdrawn(legs, &message).await,
             method::MESSAGE if !wants(self.errand.guard.session(), &message) => {}
             method::ELICITATION_COMPLETE => {
@@ -46,6 +52,13 @@ impl Request {
                 tracing::debug!(server = %server.name, method = other, "a notification that concerns no client");
             }
         }
+    }
+
+    /// That a resource changed, if the client subscribed to it.
+    fn updated(&self, server: &ServerName, message: &Message) -> Option<Bytes> {
+        let [uri] = message.params_members(["uri"]).ok()?;
+        let (uri, session) = (message.string(uri?)?, self.errand.guard.session());
+        self.errand.relay.updated(&self.errand.view, session, server, &uri, message)
     }
 
     /// Progress under the client's own token, if it is of this call and the client wants it.

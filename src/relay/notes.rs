@@ -27,8 +27,8 @@ impl Relay {
                 if concerned { changed(*features) } else { Vec::new() }
             }
             Notice::Updated { server, uri, message } => {
-                let told = in_view(&snapshot, view, server) && subscribed(session, server, uri);
-                Vec::from_iter(told.then(|| updated(&snapshot, view, server, uri, message)))
+                let told = in_view(&snapshot, view, server);
+                Vec::from_iter(told.then(|| self.updated(view, session, server, uri, message)).flatten())
             }
             Notice::Logged { server, level, message } => {
                 let told = in_view(&snapshot, view, server) && *level >= session.level().unwrap_or(USUAL);
@@ -41,6 +41,26 @@ impl Relay {
                 Vec::from_iter(told.flatten())
             }
         }
+    }
+
+    /// That a resource changed, under the URI that the view has for it, if the client wants to hear of it.
+    pub(super) fn updated(
+        &self,
+        view: &View,
+        session: &Session,
+        server: &ServerName,
+        uri: &str,
+        message: &Message,
+    ) -> Option<Bytes> {
+        if !subscribed(session, server, uri) {
+            return None;
+        }
+        let snapshot = self.fleet.snapshot();
+        let shown = snapshot.catalog.uri(view, server, uri);
+        Some(match message.params_members(["uri"]) {
+            Ok([Some(at)]) if *shown != *uri => message.splice(&mut [(at, quoted(&shown).as_bytes())]),
+            _ => message.text().clone(),
+        })
     }
 
     /// Any other notification.
@@ -59,7 +79,7 @@ impl Relay {
             }
             method::TASKS_STATUS => {
                 let [id] = message.params_members(["taskId"]).ok()?;
-                let owned = whose.is_some() || Ledger::of(session).has(server, message.slice(id?)?);
+                let owned = whose.is_some() || Ledger::owns(session, server, message.slice(id?)?);
                 let sealed = owned.then(|| self.seal_tasks(server, message))?;
                 sealed.map(|sealed| sealed.text().clone())
             }
@@ -91,15 +111,6 @@ fn in_view(snapshot: &Snapshot, view: &View, server: &ServerName) -> bool {
 
 fn changed(features: Features) -> Vec<Bytes> {
     features.notifications().map(|name| notification(name, "{}")).collect()
-}
-
-/// Under the URI that the view has for it.
-fn updated(snapshot: &Snapshot, view: &View, server: &ServerName, uri: &str, message: &Message) -> Bytes {
-    let shown = snapshot.catalog.uri(view, server, uri);
-    match message.params_members(["uri"]) {
-        Ok([Some(at)]) if *shown != *uri => message.splice(&mut [(at, quoted(&shown).as_bytes())]),
-        _ => message.text().clone(),
-    }
 }
 
 /// With the server's name before its logger's, where several are joined.

@@ -66,12 +66,18 @@ pub(super) async fn list(errand: Errand, message: Message) -> Option<Bytes> {
 pub(super) struct Ledger(Mutex<IndexSet<(ServerName, Box<str>)>>);
 
 impl Ledger {
+    const HELD: &str = "tasks";
+
+    /// Whether `session` started the task.
+    pub(super) fn owns(session: &Session, server: &ServerName, raw: &str) -> bool {
+        session.held::<Arc<Self>>(Self::HELD).is_some_and(|ledger| ledger.has(server, raw))
+    }
+
     /// That of `session`.
-    pub(super) fn of(session: &Session) -> Arc<Self> {
-        const HELD: &str = "tasks";
-        let known = || session.held::<Arc<Self>>(HELD);
+    fn of(session: &Session) -> Arc<Self> {
+        let known = || session.held::<Arc<Self>>(Self::HELD);
         known().unwrap_or_else(|| {
-            session.hold(HELD, Arc::<Self>::default());
+            session.hold(Self::HELD, Arc::<Self>::default());
             known().unwrap_or_default() // where it holds too much
         })
     }
@@ -84,7 +90,7 @@ impl Ledger {
         tasks.insert((server.clone(), raw.into()));
     }
 
-    pub(super) fn has(&self, server: &ServerName, raw: &str) -> bool {
+    fn has(&self, server: &ServerName, raw: &str) -> bool {
         let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.iter().any(|(of, id)| of == server && **id == *raw)
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Events, Fake, Reply, Script, Seen, World, entries, file, join, until};
+use crate::support::{
+    Client, Events, Fake, Reply, Script, Seen, Step, World, answer, entries, file, join, until,
+};
 
 /// Has everything, and answers every request with what it was asked.
 fn full(name: &'static str) -> Script {
@@ -248,8 +250,13 @@ async fn a_hundred_sessions_are_one_subscription_and_the_last_ends_it() {
 async fn subscriptions_that_cannot_be_are_refused() {
     let without = Script { capabilities: Some(r#"{"resources":{}}"#.into()), ..full("two") };
     let (one, two) = (Fake::http(full("one")), Fake::http(without));
-    let world =
-        World::start(&file("", &entries(&[("one", one.entry()), ("two", two.entry())]))).await.ready().await;
+    let world = World::start(&file(
+        "reconnectInterval: 300ms",
+        &entries(&[("one", one.entry()), ("two", two.entry())]),
+    ))
+    .await
+    .ready()
+    .await;
     let client = Client::open(&world, "/mcp").await;
     for (uri, code) in [("no://such", -32002), ("test://two/one", -32601)] {
         let answer = client.json("resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#)).await;
@@ -271,7 +278,7 @@ async fn subscriptions_that_cannot_be_are_refused() {
         "{text}"
     );
     assert!(
-        answer["error"]["data"]["trunkline/retryAfterMs"].as_u64().is_some_and(|ms| ms <= 10_000),
+        answer["error"]["data"]["trunkline/retryAfterMs"].as_u64().is_some_and(|ms| ms <= 300),
         "{answer}"
     );
 }
@@ -336,4 +343,50 @@ async fn unknown_requests_pass_in_a_servers_own_view_only() {
     assert_eq!(all.json("acme/do", "{}").await["error"]["code"], -32601);
     let saw = |fake: &Fake| fake.seen().iter().filter(|seen: &&Seen| seen.method == "acme/do").count();
     assert_eq!((saw(&one), saw(&two)), (0, 1));
+}
+
+#[tokio::test]
+async fn a_view_of_the_operators_has_its_servers_and_names_only() {
+    let (one, two) = (Fake::http(full("one")), Fake::http(full("two")));
+    let servers = entries(&[("one", one.entry()), ("two", two.entry())]);
+    let text = format!("{}views: {{mine: {{servers: [two], naming: prefix}}}}\n", file("", &servers));
+    let world = World::start(&text).await.ready().await;
+    let client = Client::open(&world, "/mcp/mine").await;
+    let answer = client.json("prompts/get", r#"{"name":"two_mcp_greet"}"#).await;
+    assert_eq!(answer["result"]["by"], "two", "{answer}");
+    for (method, params, code) in [
+        ("prompts/get", r#"{"name":"one_mcp_greet"}"#, -32602),
+        ("resources/read", r#"{"uri":"test://one/one"}"#, -32002),
+        ("resources/subscribe", r#"{"uri":"test://one/one"}"#, -32002),
+        ("acme/do", "{}", -32601),
+    ] {
+        assert_eq!(client.json(method, params).await["error"]["code"], code, "{method} {params}");
+    }
+    assert_eq!(
+        client.json("resources/read", r#"{"uri":"test://two/one"}"#).await["result"]["contents"][0]["text"],
+        "of two"
+    );
+    let mut stream = client.listen().await;
+    for fake in [&one, &two] {
+        fake.saw(|seen| seen.kind == "GET").await;
+        fake.say(
+            r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"x"}}"#,
+        );
+    }
+    assert_eq!(next(&mut stream).await["params"]["logger"], "two");
+}
+
+#[tokio::test]
+async fn a_change_told_in_a_call_goes_to_whoever_subscribed() {
+    let told =
+        r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://up/one"}}"#;
+    let call = Arc::new(move |_: &Seen| Reply::Steps(vec![Step::Send(told.into()), answer("done")]));
+    let up = Fake::http(Script { call, ..full("up") });
+    let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
+    let client = Client::open(&world, "/mcp").await;
+    let call = || client.request("who_mcp_up", "{}");
+    assert!(client.post(&call()).await.text.starts_with(r#"{"jsonrpc""#), "the answer alone");
+    client.json("resources/subscribe", r#"{"uri":"test://up/one"}"#).await;
+    let mut events = client.stream(&call()).await;
+    assert_eq!(events.next().await.unwrap(), told);
 }
