@@ -200,6 +200,14 @@
 //!   404 is not away. Every other attempt waits its turn.
 //! - **A server stays "down" while it is tried again**, so its reason and its age never flicker. An attempt at an HTTP
 //!   server that is down ends after 10 s, so that one that hangs does not put off the one that would succeed.
+//! - **A shared link declares all that clients can be asked**, whatever the one that calls can: what a server may ask is
+//!   agreed once for all. So it may list more tools than it would to some of them, and asking those fails by itself.
+//! - **Subscriptions ride on the keeper's link**, also where sessions have links of their own: a hundred clients are one
+//!   subscription. A server that tells of changes only to the session which made them is not heard that way.
+//! - **What may come twice is sent twice**: where a used connection breaks under a notification, a list or a subscription,
+//!   that is sent again on another. Calls never are, unless they provably were not sent.
+//! - **One collector for the series of all servers**: the registry tells collectors apart by sums of weak hashes, and the
+//!   sums of two servers can be the same.
 //! - **The title goes before descriptions only where the file gives one**: without it a list is equal to the servers' own
 //!   but for names.
 //! - **The link is an enum, not a parameter.** [`transport::Link`] hides HTTP and stdio behind one door; no type above it
