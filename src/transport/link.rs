@@ -122,6 +122,16 @@ pub(super) enum Answers {
 }
 
 impl Reply {
+    /// The reply to a request that changes nothing: it may be sent twice where a connection breaks under it. Said before
+    /// the first message is read.
+    #[must_use]
+    pub fn repeatable(self) -> Self {
+        Self(match self.0 {
+            Answers::Http(exchange) => Answers::Http(exchange.repeatable()),
+            begun => begun,
+        })
+    }
+
     /// The next message: asides first, the answer (a result or an error) last. Cancel-safe.
     pub async fn next(&mut self) -> Result<Message, Failure> {
         match &mut self.0 {

@@ -21,6 +21,8 @@ use crate::wire::{Kind, Message, notification};
 pub struct Exchange {
     reply: Reply,
     flight: InFlight,
+    /// How it ended, while there is still something that came before.
+    end: Option<Result<Message, Failure>>,
 }
 
 /// What stands in the link's table; gone from it when dropped.
@@ -43,7 +45,7 @@ impl Exchange {
         let (seat, inbox) = ready.flights.enter(id, session);
         let flight = InFlight { id, seat, inbox, _counted: ready.calls.token(), ready };
         match flight.ready.link.request(id, write(id)).await {
-            Ok(reply) => Ok(Self { reply, flight }),
+            Ok(reply) => Ok(Self { reply, flight, end: None }),
             Err(failure) => Err((flight.ready.clone(), failure)),
         }
     }
@@ -57,13 +59,21 @@ impl Exchange {
     /// # Errors
     /// Where no answer will come.
     pub async fn next(&mut self) -> Result<Message, Failure> {
-        let Self { reply, flight } = self;
-        let mut next = pin!(reply.next());
-        poll_fn(|cx| match flight.inbox.poll(cx) {
-            Poll::Ready(message) => Poll::Ready(Ok(message)),
-            Poll::Pending => next.as_mut().poll(cx),
-        })
-        .await
+        if self.end.is_none() {
+            let Self { reply, flight, .. } = self;
+            let mut next = pin!(reply.next());
+            let said = poll_fn(|cx| match flight.inbox.poll(cx) {
+                Poll::Ready(message) => Poll::Ready(Ok(message)),
+                Poll::Pending => next.as_mut().poll(cx),
+            });
+            match said.await {
+                Ok(aside) if matches!(aside.kind(), Kind::Request | Kind::Notification) => return Ok(aside),
+                end => self.end = Some(end),
+            }
+        }
+        // What came before the end may have come in since the inbox was looked at.
+        let over = || Err(Failure::Cut("it has answered already".into()));
+        self.flight.inbox.pop().map_or_else(|| self.end.take().unwrap_or_else(over), Ok)
     }
 
     /// Its id, and the token of its progress.

@@ -140,6 +140,11 @@ impl Inbox {
         Poll::Pending
     }
 
+    /// The next message, if it is there.
+    pub(super) fn pop(&self) -> Option<Message> {
+        self.waiting().messages.pop_front()
+    }
+
     fn close(&self) -> VecDeque<Message> {
         let mut waiting = self.waiting();
         waiting.closed = true;

@@ -212,9 +212,10 @@ async fn pages(ready: &Ready, feature: Feature, must: bool) -> Result<Listing, F
 
 const EMPTY_CURSOR: &str = r#"{"cursor":""}"#;
 
+/// The answer to a request of ours, of those that may reach the server twice.
 pub(super) async fn ask(link: &Link, id: u64, method: &str, params: &str) -> Result<Message, Failure> {
     let text: Bytes = request(id, method, params);
-    let mut reply = link.request(id, text).await?;
+    let mut reply = link.request(id, text).await?.repeatable();
     loop {
         let message = reply.next().await?;
         if matches!(message.kind(), Kind::Result | Kind::Error) {

@@ -198,7 +198,11 @@ impl Keeper {
                         return End::Failed(failure);
                     }
                     // Where the server tells of changes we need not ask often; a wish in the meantime stands.
-                    let refresh = self.limits.refresh_interval * if hears { 10 } else { 1 };
+                    let refresh = match upstream.unlisted() {
+                        Some(_) => self.limits.reconnect_interval.min(self.limits.refresh_interval),
+                        None if hears => self.limits.refresh_interval * 10,
+                        None => self.limits.refresh_interval,
+                    };
                     if next_list.is_none() {
                         wanted = Features::ALL;
                         next_list = Some(Instant::now() + jittered(refresh, self.links));

@@ -26,7 +26,7 @@ async fn here(client: &Client) {
 async fn an_older_server_is_found_out_or_named_and_its_stream_opened_again() {
     for (more, refused) in [("", 1), (r#", "type": "sse""#, 0), (r#", "transport": "sse""#, 0)] {
         let up = Fake::sse(Script::default());
-        let servers = entries(&[("up", up.entry_with(&format!(r#"{more}, "scope": "shared""#)))]);
+        let servers = entries(&[("up", up.entry_with(more))]);
         let world = World::start(&file("reconnectInterval: 100ms", &servers)).await.ready().await;
         let client = Client::open(&world, "/mcp").await;
         assert_eq!(client.tools().await, ["who_mcp_up"]);

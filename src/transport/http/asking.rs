@@ -18,6 +18,7 @@ pub(super) struct Asking {
     stage: Stage,
     /// The last one of all, when the link is closed already.
     last: bool,
+    repeatable: bool,
 }
 
 #[derive(Default)]
@@ -32,7 +33,13 @@ enum Stage {
 impl Asking {
     /// The last request of all, through `lease` if there is one.
     pub(super) fn last(lease: Option<Lease>) -> Self {
-        Self { stage: lease.map_or(Stage::Start, Stage::Taken), last: true }
+        Self { stage: lease.map_or(Stage::Start, Stage::Taken), last: true, repeatable: true }
+    }
+
+    /// A request that may reach the server twice without harm: it is sent again where a connection that was used before
+    /// breaks under it. Servers close connections whenever they like, and only sometimes say so.
+    pub(super) fn repeatable(repeatable: bool) -> Self {
+        Self { repeatable, ..Self::default() }
     }
 
     /// The response to `what`, which nobody may change in between. Cancel-safe: whatever was begun stands in `stage`.
@@ -60,8 +67,10 @@ impl Asking {
                         let Stage::Sent(lease, _) = std::mem::take(&mut self.stage) else { continue };
                         return Ok(response.map(|body| Body::new(body, lease)));
                     }
-                    // The server closed it meanwhile and has not seen the request.
-                    Err(error) if error.message().is_some() && !lease.fresh => Stage::Start,
+                    // The server closed it meanwhile, and has not seen the request or may see it again.
+                    Err(error) if !lease.fresh && (self.repeatable || error.message().is_some()) => {
+                        Stage::Start
+                    }
                     Err(error) => return Err(unsent(&error.into_error())),
                 },
             }

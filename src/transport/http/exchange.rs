@@ -33,6 +33,8 @@ pub(in crate::transport) struct Exchange {
     /// What the last request was made from.
     head: Arc<Head>,
     hops: u8,
+    /// It changes nothing, so it may reach the server twice.
+    repeatable: bool,
     /// The session id that the response offers; ours once the answer is a result.
     offered: Option<HeaderValue>,
     /// Where the stream got to, and how often it was asked for again since.
@@ -66,7 +68,15 @@ impl Exchange {
     pub(super) fn new(http: Arc<Http>, id: u64, text: Bytes) -> Self {
         let head = http.head.load_full();
         let stage = Stage::Waiting(Asking::default());
-        Self { http, id, what: What::Post(text), head, hops: 0, offered: None, reached: (None, 0), stage }
+        let what = What::Post(text);
+        Self { http, id, what, head, hops: 0, repeatable: false, offered: None, reached: (None, 0), stage }
+    }
+
+    /// May reach the server twice. Said before anything is sent.
+    pub(in crate::transport) fn repeatable(mut self) -> Self {
+        self.repeatable = true;
+        self.stage = Stage::Waiting(Asking::repeatable(true));
+        self
     }
 
     /// The next message; the answer is the last. Cancel-safe: whatever was begun stands in `stage`.
@@ -117,7 +127,8 @@ impl Exchange {
                     }
                     self.head = self.http.head.load_full();
                     self.what = What::Get(self.reached.0.clone());
-                    self.stage = Stage::Waiting(Asking::default());
+                    self.repeatable = true;
+                    self.stage = Stage::Waiting(Asking::repeatable(true));
                 }
                 Stage::Answered => return Err(Failure::Cut("it has answered already".into())),
                 Stage::Over(failure) => return Err(failure.clone()),
@@ -161,7 +172,7 @@ impl Exchange {
             Verdict::Elsewhere(uri) => {
                 self.http.follow(&uri, &mut self.hops, response)?;
                 self.head = self.http.head.load_full();
-                self.stage = Stage::Waiting(Asking::default());
+                self.stage = Stage::Waiting(Asking::repeatable(self.repeatable));
             }
         }
         Ok(())

@@ -108,7 +108,8 @@ impl Http {
             let (what, mut hops) = (What::Post(text), 0);
             loop {
                 let head = self.head.load_full();
-                let response = Asking::default().response(self, &head, &what).await?;
+                // Saying it twice is the same as saying it once.
+                let response = Asking::repeatable(true).response(self, &head, &what).await?;
                 match head.judge(&response) {
                     Verdict::Elsewhere(uri) => self.follow(&uri, &mut hops, response)?,
                     Verdict::Error(code) => return Err(self.status(code, response.into_body()).await),

@@ -197,6 +197,25 @@ async fn a_request_that_was_written_is_not_sent_again() {
 }
 
 #[tokio::test]
+async fn a_request_that_may_come_twice_is_sent_again_wherever_it_broke() {
+    let peer = Peer::new().await;
+    let http = http(&peer);
+    let (lease, mut driver, far) = by_hand(&http).await;
+    http.pool.put(lease);
+    let mut exchange = http.request(1, call(1)).unwrap().repeatable();
+    {
+        let mut next = std::pin::pin!(exchange.next());
+        assert!(polled(&mut next).await.is_pending());
+    }
+    assert!(polled(&mut driver).await.is_pending()); // writes
+    drop((driver, far));
+    let serving = async { peer.accept().await.answer(json(&result(1))).await };
+    let (asked, answer) = join!(serving, exchange.next());
+    assert_eq!((asked.body.as_bytes(), answer.unwrap().number()), (&*call(1), Some(1)));
+    closed(&http).await;
+}
+
+#[tokio::test]
 async fn a_call_that_waits_for_a_connection_takes_one_that_becomes_free() {
     let peer = Peer::new().await; // takes no TLS handshake
     let Reach::Http(config) = reach(&peer.uri.replace("http:", "https:")) else { unreachable!() };

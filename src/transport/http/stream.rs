@@ -63,7 +63,7 @@ impl Http {
         let (what, mut hops) = (What::Get(last), 0);
         loop {
             let head = self.head.load_full();
-            let response = Asking::default().response(self, &head, &what).await?;
+            let response = Asking::repeatable(true).response(self, &head, &what).await?;
             match head.judge(&response) {
                 Verdict::Events => return Ok(Events::new(response.into_body(), self.sizes)),
                 Verdict::Elsewhere(uri) => self.follow(&uri, &mut hops, response)?,
