@@ -1,6 +1,9 @@
 //! What a client is answered: the server's own words under the client's id, or ours in their place.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
+use memchr::memmem::Finder;
 
 use super::forward::Broken;
 use super::refusal::{self, Refusal, stub};
@@ -14,20 +17,21 @@ use crate::wire::{self, Code, Kind, Message, Span, members};
 impl Request {
     /// The server's answer under the client's own id.
     pub(super) fn restore(&self, server: &ServerName, answer: &Message) -> (Option<Bytes>, Outcome) {
+        let sealed = if self.has_task() { self.of_tasks(server, answer) } else { None };
+        let answer = sealed.as_ref().unwrap_or(answer);
+        let body = answer.body().unwrap_or_default(); // once: it may be long
         let outcome = if answer.kind() == Kind::Error {
             Outcome::RpcError
-        } else if self.subject == Subject::Tool && answer.body().is_some_and(says_error) {
+        } else if self.subject == Subject::Tool && says_error(body) {
             Outcome::ToolError
         } else {
             Outcome::Ok
         };
-        if outcome == Outcome::RpcError && self.cannot_complete(answer) {
+        if outcome == Outcome::RpcError && self.cannot_complete(body) {
             return (Some(wire::response(&self.id, NOTHING_TO_COMPLETE)), Outcome::Ok);
         }
-        let sealed = if self.has_task() { self.of_tasks(server, answer) } else { None };
-        let answer = sealed.as_ref().unwrap_or(answer);
         let text = match answer.id_span() {
-            Some(id_at) => self.written(answer, id_at, &self.renamed(server, answer)),
+            Some(id_at) => self.written(answer, id_at, &self.renamed(server, answer, body)),
             None => match answer.body_bytes() {
                 Some(error) => wire::failure(&self.id, &error),
                 None => wire::error(Some(&self.id), Code::Internal, "the server's answer cannot be read"),
@@ -52,9 +56,9 @@ impl Request {
     }
 
     /// Whether the server does not complete anything, which a client cannot see where several are joined.
-    fn cannot_complete(&self, answer: &Message) -> bool {
+    fn cannot_complete(&self, error: &str) -> bool {
         let completes = matches!(self.subject, Subject::OfPrompt | Subject::OfTemplate);
-        completes && !self.in_own_view() && answer.body().is_some_and(|body| says_code(body, "-32601"))
+        completes && !self.in_own_view() && says_code(error, "-32601")
     }
 
     /// The answer in place of the server's.
@@ -104,7 +108,9 @@ const NOTHING_TO_COMPLETE: &[u8] = br#"{"completion":{"values":[]}}"#;
 
 /// Whether a result has `isError: true`. Most have not, and large ones are not parsed for it.
 fn says_error(result: &str) -> bool {
-    let Some(_) = memchr::memmem::find(result.as_bytes(), b"\"isError\"") else { return false };
+    /// Made once: every result is searched.
+    static MEMBER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"isError\""));
+    let Some(_) = MEMBER.find(result.as_bytes()) else { return false };
     let found = members(result, ["isError"]).ok().and_then(|[flag]| flag).and_then(|span| result.get(span));
     found == Some("true")
 }

@@ -116,10 +116,12 @@ impl Request {
         Some(Route::to(server.clone(), quoted(&self.name).into()))
     }
 
-    /// The URIs in a result that read otherwise here: places in `answer`, and what is to stand there. Those that stay as
+    /// The URIs in the `result`, or error, of `answer` that read otherwise here: their places in it, and what is to stand there. Those that stay as
     /// they are are remembered, so that the client can ask for them.
-    pub(super) fn renamed(&self, server: &ServerName, answer: &Message) -> Vec<(Span, String)> {
-        let Some(result) = answer.body().filter(|_| !self.in_own_view()) else { return Vec::new() };
+    pub(super) fn renamed(&self, server: &ServerName, answer: &Message, result: &str) -> Vec<(Span, String)> {
+        if self.in_own_view() {
+            return Vec::new();
+        }
         let places = if answer.kind() == wire::Kind::Error { in_error(result) } else { uris::places(result) };
         if places.is_empty() {
             return Vec::new();

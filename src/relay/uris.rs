@@ -1,9 +1,10 @@
 //! URIs in results: where they stand, and whose they were.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use indexmap::IndexSet;
+use memchr::memmem::Finder;
 
 use crate::names::ServerName;
 use crate::wire::{Span, elements, members};
@@ -12,8 +13,10 @@ use crate::wire::{Span, elements, members};
 /// embedded resources and in contents (PROTOCOL of resources: URIs in other places are not the client's to read).
 /// Most results have none, and large ones are not read for it.
 pub(super) fn places(result: &str) -> Vec<Span> {
+    /// Made once: every result is searched.
+    static MEMBER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"uri\""));
     let mut found = Vec::new();
-    if memchr::memmem::find(result.as_bytes(), b"\"uri\"").is_none() {
+    if MEMBER.find(result.as_bytes()).is_none() {
         return found;
     }
     let Ok([content, contents, messages]) = members(result, ["content", "contents", "messages"]) else {
