@@ -66,22 +66,21 @@ impl Refusal {
 
     fn told(&self) -> (Code, String) {
         let again = |what: &str, name: &str, list: &str| {
-            (Code::InvalidParams, format!("unknown {what} {}; list the {list} again", quoted(name)))
+            (Code::InvalidParams, format!("unknown {what} {}; list the {list} again", shown(name)))
         };
         match self {
-            Self::UnknownMethod(name) => (Code::MethodNotFound, format!("unknown method {}", quoted(name))),
+            Self::UnknownMethod(name) => (Code::MethodNotFound, format!("unknown method {}", shown(name))),
             Self::BadParams(why) => (Code::InvalidParams, why.clone()),
             Self::BadCursor => (Code::InvalidParams, "unknown cursor; list again without one".into()),
             Self::BadLevel(name) => {
                 let known = Level::ALL.map(Level::as_str).join(", ");
-                (Code::InvalidParams, format!("unknown level {}; use one of {known}", quoted(name)))
+                (Code::InvalidParams, format!("unknown level {}; use one of {known}", shown(name)))
             }
             Self::UnknownTool(name) => again("tool", name, "tools"),
             Self::UnknownPrompt(name) => again("prompt", name, "prompts"),
-            Self::UnknownResource(uri) => (
-                Code::ResourceNotFound,
-                format!("unknown resource {}; list the resources again", quoted(uri)),
-            ),
+            Self::UnknownResource(uri) => {
+                (Code::ResourceNotFound, format!("unknown resource {}; list the resources again", shown(uri)))
+            }
             Self::UnknownTask(id) => again("task", id, "tasks"),
             Self::TooManySubscriptions => {
                 (Code::Internal, "this session has too many subscriptions; unsubscribe from some".into())
@@ -125,6 +124,14 @@ impl Refusal {
             | Self::Unheard
             | Self::TooManyLegs(_) => String::new(),
         }
+    }
+}
+
+/// What a client called something, in quotes and cut where it is longer than any name or URI that people read.
+fn shown(name: &str) -> String {
+    match name.char_indices().nth(256) {
+        Some((at, _)) => quoted(&format!("{}…", name.get(..at).unwrap_or_default())),
+        None => quoted(name),
     }
 }
 

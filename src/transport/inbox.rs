@@ -8,6 +8,9 @@ use tokio::sync::Notify;
 use super::Failure;
 use crate::wire::Message;
 
+/// Most bytes of asides that wait, beside the newest.
+const BYTES: usize = 4 << 20;
+
 /// Messages that wait for their one reader: a bounded row of asides, then the end.
 #[derive(Debug)]
 pub(super) struct Inbox {
@@ -19,22 +22,25 @@ pub(super) struct Inbox {
 #[derive(Debug)]
 struct State {
     asides: VecDeque<Message>,
+    bytes: usize,
     end: Option<Result<Message, Failure>>,
 }
 
 impl Inbox {
     /// Keeps `most` asides.
     pub(super) fn new(most: usize) -> Self {
-        Self { state: Mutex::new(State { asides: VecDeque::new(), end: None }), news: Notify::new(), most }
+        let state = State { asides: VecDeque::new(), bytes: 0, end: None };
+        Self { state: Mutex::new(state), news: Notify::new(), most }
     }
 
     /// Adds an aside; tells whether the oldest had to go for it.
     pub(super) fn push(&self, message: Message) -> bool {
         let mut state = self.state();
-        let full = state.asides.len() >= self.most;
-        if full {
-            state.asides.pop_front();
+        let mut full = false;
+        while state.asides.len() >= self.most || state.bytes > BYTES {
+            full |= state.pop().is_some();
         }
+        state.bytes += message.text().len();
         state.asides.push_back(message);
         drop(state);
         self.news.notify_one();
@@ -52,7 +58,7 @@ impl Inbox {
         loop {
             {
                 let mut state = self.state();
-                if let Some(aside) = state.asides.pop_front() {
+                if let Some(aside) = state.pop() {
                     return Ok(aside);
                 }
                 if let Some(end) = &state.end {
@@ -65,6 +71,14 @@ impl Inbox {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn pop(&mut self) -> Option<Message> {
+        let aside = self.asides.pop_front()?;
+        self.bytes -= aside.text().len();
+        Some(aside)
     }
 }
 

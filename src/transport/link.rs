@@ -128,7 +128,7 @@ impl Reply {
     pub fn repeatable(self) -> Self {
         Self(match self.0 {
             Answers::Http(exchange) => Answers::Http(exchange.repeatable()),
-            begun => begun,
+            other @ (Answers::Begun(_) | Answers::Sse(_) | Answers::Stdio(_)) => other,
         })
     }
 
@@ -155,7 +155,7 @@ pub(super) enum Unasked {
 impl Inbound {
     /// The next message; an error means that the stream or the child ended, and why: [`Failure::Unreachable`] where the
     /// link has ended with a stream of the older transport. Cancel-safe. What a link with one stream for all brings while
-    /// nobody reads is kept up to 256 messages, the newest ones.
+    /// nobody reads is kept up to 4096 messages and 4 MiB, the newest ones.
     pub async fn next(&mut self) -> Result<Message, Failure> {
         match &mut self.0 {
             Unasked::Http(stream) => stream.next().await,

@@ -14,9 +14,9 @@ use super::tally::Tally;
 use crate::wire::{Kind, Message, members};
 
 /// Asides kept per call while nobody reads them.
-const ASIDES: usize = 64;
+const ASIDES: usize = 4096;
 /// Messages kept that belong to no call.
-const UNBOUND: usize = 256;
+const UNBOUND: usize = 4096;
 /// How long an answer waits for whoever listens to take in what came before it.
 const ORDER: Duration = Duration::from_secs(1);
 
@@ -250,11 +250,11 @@ mod tests {
     async fn an_answer_waits_for_what_came_before_it() {
         let table = Arc::new(Table::new());
         let (mut one, mut unbound) = (table.enter(1).unwrap(), table.listen().unwrap());
-        for n in 0..300 {
+        for n in 0..UNBOUND + 44 {
             route(&table, &format!(r#"{{"jsonrpc":"2.0","method":"m{n}"}}"#)); // some are lost
         }
         route(&table, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-        for _ in 0..256 {
+        for _ in 0..UNBOUND {
             unbound.next().await.unwrap();
             let early = tokio::select! {
                 biased;

@@ -9,8 +9,11 @@ use tokio::time::Instant;
 use crate::session::Session;
 use crate::wire::Message;
 
-/// Messages from outside that one call keeps until they are read.
-const ROOM: usize = 64;
+/// Messages from outside that one call keeps until they are read: a child that logs a lot in a burst is faster than the
+/// way to a client.
+const ROOM: usize = 4096;
+/// Most bytes of them, beside the newest.
+const BYTES: usize = 4 << 20;
 
 /// The calls in flight on one link. One short lock when a call begins and one when it ends.
 #[derive(Debug, Default)]
@@ -107,6 +110,7 @@ pub(super) struct Inbox(Mutex<Waiting>);
 #[derive(Debug, Default)]
 struct Waiting {
     messages: VecDeque<Message>,
+    bytes: usize,
     reader: Option<Waker>,
     closed: bool,
 }
@@ -115,9 +119,10 @@ impl Inbox {
     /// Puts `message` in. Gives it back where the call is over or does not read.
     pub(super) fn push(&self, message: Message) -> Option<Message> {
         let mut waiting = self.waiting();
-        if waiting.closed || waiting.messages.len() >= ROOM {
+        if waiting.closed || waiting.messages.len() >= ROOM || waiting.bytes > BYTES {
             return Some(message);
         }
+        waiting.bytes += message.text().len();
         waiting.messages.push_back(message);
         let reader = waiting.reader.take();
         drop(waiting);
@@ -130,7 +135,7 @@ impl Inbox {
     /// The next message.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Message> {
         let mut waiting = self.waiting();
-        if let Some(message) = waiting.messages.pop_front() {
+        if let Some(message) = waiting.take() {
             return Poll::Ready(message);
         }
         match &mut waiting.reader {
@@ -142,7 +147,7 @@ impl Inbox {
 
     /// The next message, if it is there.
     pub(super) fn pop(&self) -> Option<Message> {
-        self.waiting().messages.pop_front()
+        self.waiting().take()
     }
 
     fn close(&self) -> VecDeque<Message> {
@@ -153,6 +158,14 @@ impl Inbox {
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn take(&mut self) -> Option<Message> {
+        let message = self.messages.pop_front()?;
+        self.bytes -= message.text().len();
+        Some(message)
     }
 }
 

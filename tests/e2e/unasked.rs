@@ -184,6 +184,18 @@ async fn log_messages_of_a_child_come_with_their_call_and_before_its_answer() {
         }
         assert!(next(&mut events).await["result"].is_object());
     }
+    // A child that says a lot at once is faster than the way to the client, and nothing of it is lost.
+    up.change(|script| {
+        script.call = Arc::new(|_| {
+            let log = |n: usize| Step::Send(LOG.replace("\"d\"", &n.to_string()));
+            Reply::Steps((0..2000).map(log).chain([answer("done")]).collect())
+        });
+    });
+    let mut events = client.stream(&client.request("who_mcp_up", "{}")).await;
+    for n in 0..2000 {
+        assert_eq!(next(&mut events).await["params"]["data"], n);
+    }
+    assert!(next(&mut events).await["result"].is_object());
     // Nobody's: everybody's. So it is the first that the other client hears.
     up.say(&LOG.replace("\"d\"", "\"for all\""));
     assert_eq!(next(&mut open).await["params"]["data"], "for all");
