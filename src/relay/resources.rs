@@ -85,8 +85,8 @@ fn is_part(uri: &str, whole: &str) -> bool {
 
 impl Request {
     async fn subscribe(&self) -> Result<Bytes, Refusal> {
-        let snapshot = self.errand.relay.fleet.snapshot();
-        let route = self.route(&snapshot)?;
+        let (snapshot, route) = self.find().await;
+        let route = route?;
         let upstream = snapshot.upstreams.get(&route.server);
         let upstream = upstream.ok_or_else(|| Refusal::UnknownResource(self.name.clone()))?;
         let (session, uri) = (self.errand.guard.session(), own(&route));

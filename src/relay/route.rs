@@ -31,14 +31,29 @@ pub(super) async fn complete(errand: Errand, message: Message) -> Option<Bytes> 
 impl Request {
     /// Sends it where its name or URI says, and gives the answer; `None` where the client cancelled it.
     pub(super) async fn go(&self) -> Option<Bytes> {
-        let snapshot = self.errand.relay.fleet.snapshot();
-        let route = match self.route(&snapshot) {
+        let (snapshot, found) = self.find().await;
+        let route = match found {
             Ok(route) => route,
             Err(refusal) => return self.refuse(&refusal),
         };
         match snapshot.upstreams.get(&route.server) {
             Some(upstream) => self.run(upstream, &route.name).await,
             None => self.refuse(&self.unknown()),
+        }
+    }
+
+    /// As [`route`](Self::route). Right after a start servers have not said yet what they have: then it waits for that.
+    pub(super) async fn find(&self) -> (Arc<Snapshot>, Result<Route, Refusal>) {
+        let fleet = &self.errand.relay.fleet;
+        let snapshot = fleet.snapshot();
+        match self.route(&snapshot) {
+            Err(_) if !fleet.first_round_done() => {
+                fleet.first_round().await;
+                let snapshot = fleet.snapshot();
+                let found = self.route(&snapshot);
+                (snapshot, found)
+            }
+            found => (snapshot, found),
         }
     }
 

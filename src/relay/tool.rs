@@ -40,6 +40,17 @@ async fn look_again(
     snapshot: Arc<Snapshot>,
 ) -> Result<(Option<Arc<Upstream>>, Route), Bytes> {
     let (relay, view) = (&call.errand.relay, &call.errand.view);
+    let (snapshot, found) = if relay.fleet.first_round_done() {
+        (snapshot, None)
+    } else {
+        relay.fleet.first_round().await;
+        let snapshot = relay.fleet.snapshot();
+        let found = snapshot.catalog.tool(view, &call.name);
+        (snapshot, found)
+    };
+    if let Some(route) = found {
+        return Ok((snapshot.upstreams.get(&route.server).cloned(), route));
+    }
     let unknown = || Refusal::UnknownTool(call.name.clone()).answer(Some(&call.id));
     let server = snapshot.catalog.server_of_unknown(view, &call.name).ok_or_else(unknown)?;
     let upstream = snapshot.upstreams.get(&server).cloned().ok_or_else(unknown)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{
     Client, Events, Fake, Reply, Script, Seen, Step, World, answer, entries, file, join, until,
@@ -389,4 +390,33 @@ async fn a_change_told_in_a_call_goes_to_whoever_subscribed() {
     client.json("resources/subscribe", r#"{"uri":"test://up/one"}"#).await;
     let mut events = client.stream(&call()).await;
     assert_eq!(events.next().await.unwrap(), told);
+}
+
+#[tokio::test]
+async fn what_servers_have_is_waited_for_right_after_the_start() {
+    for make in [Fake::http, Fake::stdio] {
+        let gate = CancellationToken::new();
+        let (up, opens) = (make(full("up")), gate.clone());
+        up.change(|script| script.greets_after = Some(opens));
+        let entry = up.entry_with(r#", "naming": "plain""#);
+        let world = World::start(&file("", &entries(&[("up", entry)]))).await;
+        let client = Client::open(&world, "/mcp").await;
+        let (read, got, called, ()) = tokio::join!(
+            client.json("resources/read", r#"{"uri":"test://up/one"}"#),
+            client.json("prompts/get", r#"{"name":"greet"}"#),
+            client.call("who", "{}"),
+            async {
+                // After a second the waiting calls are streams.
+                let streams = async || (world.metric("trunkline_streams").await > 2.5).then_some(());
+                until("all of them wait", streams).await;
+                gate.cancel();
+            }
+        );
+        assert_eq!(read["result"]["contents"][0]["text"], "of up", "{read}");
+        assert_eq!(
+            (&got["result"]["by"], called["result"]["content"].is_array()),
+            (&json!("up"), true),
+            "{got} {called}"
+        );
+    }
 }

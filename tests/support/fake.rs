@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::{Reply, SOON, Script, bridge, http, sse, stdio};
+use super::{Reply, SOON, Script, Step, bridge, http, sse, stdio};
 
 /// A fake MCP server over HTTP, or behind a child process; it ends with its owner.
 #[derive(Debug)]
@@ -94,7 +94,13 @@ impl Seen {
     /// The answer of a well-behaved server.
     pub(super) fn reply(&self, script: &Script) -> Reply {
         match self.method.as_str() {
-            "initialize" => Reply::Result(script.hello()),
+            "initialize" => match &script.greets_after {
+                Some(gate) => Reply::Steps(vec![
+                    Step::Wait(gate.clone()),
+                    Step::Send(format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":{}}}"#, script.hello())),
+                ]),
+                None => Reply::Result(script.hello()),
+            },
             "tools/list" => {
                 Reply::Result(script.listing(self.params()["cursor"].as_str().map(str::to_owned)))
             }

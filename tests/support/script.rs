@@ -23,6 +23,8 @@ pub(crate) struct Script {
     pub(crate) capabilities: Option<String>,
     /// What it wants models to know.
     pub(crate) instructions: Option<String>,
+    /// It answers `initialize` only once this is cancelled.
+    pub(crate) greets_after: Option<CancellationToken>,
     /// The answer to any request that is neither a list nor `initialize`, `ping` or `tools/call`.
     pub(crate) other: Arc<dyn Fn(&Seen) -> Reply + Send + Sync>,
     /// The answer to `tools/call`.
@@ -75,6 +77,7 @@ impl Default for Script {
             templates: Vec::new(),
             capabilities: None,
             instructions: None,
+            greets_after: None,
             other: Arc::new(|seen| panic!("unexpected {}", seen.method)),
             list: None,
             call: Arc::new(|_| Reply::Result(text("here"))),
