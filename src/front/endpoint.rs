@@ -97,9 +97,9 @@ impl Endpoint {
         let refused = |why, status, text: &str| {
             Turned(why, Box::new(json_with(status, wire::error(id, Code::InvalidRequest, text))))
         };
-        let spoken = |version: &HeaderValue| version.to_str().ok().and_then(Revision::of).is_some();
+        let spoken = |version: &HeaderValue| version.to_str().ok().and_then(Revision::legacy).is_some();
         if !headers.get(&PROTOCOL_VERSION).is_none_or(spoken) {
-            let known = Revision::ALL.map(Revision::as_str).join(", ");
+            let known = Revision::LEGACY.map(Revision::as_str).join(", ");
             let text =
                 format!("MCP-Protocol-Version is none of {known}; initialize a session and use its revision");
             return Err(refused(Rejection::Revision, StatusCode::BAD_REQUEST, &text));

@@ -68,7 +68,9 @@ impl Reply<'_> {
             Some(Step::Answer(Some(answer))) => return json(answer),
             // Cancelled: nothing is to be answered, and the stream ends.
             Some(Step::Answer(None)) => return events(Body::empty()),
-            Some(Step::Aside(message) | Step::Part(message)) => vec![message],
+            Some(
+                Step::Aside(message) | Step::Asked(message) | Step::Withdrawn(message) | Step::Part(message),
+            ) => vec![message],
             None => Vec::new(),
         };
         answering(call.keep(self.session, id.as_deref(), told), self.metrics)
@@ -87,7 +89,9 @@ impl Reply<'_> {
                 answers.extend(last);
                 return array(&answers);
             }
-            Some(Step::Aside(message) | Step::Part(message)) => answers.push(message),
+            Some(
+                Step::Aside(message) | Step::Asked(message) | Step::Withdrawn(message) | Step::Part(message),
+            ) => answers.push(message),
             None => {}
         }
         answering(calls.keep(self.session, None, answers), self.metrics)
@@ -99,8 +103,8 @@ async fn gather(calls: &mut Call, answers: &mut Vec<Bytes>, asides: bool) -> Ste
     loop {
         match calls.step().await {
             Step::Part(answer) => answers.push(answer),
-            Step::Aside(_) if !asides => {}
-            step @ (Step::Aside(_) | Step::Answer(_)) => return step,
+            Step::Aside(_) | Step::Asked(_) | Step::Withdrawn(_) if !asides => {}
+            step @ (Step::Aside(_) | Step::Asked(_) | Step::Withdrawn(_) | Step::Answer(_)) => return step,
         }
     }
 }

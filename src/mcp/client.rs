@@ -101,6 +101,9 @@ pub fn all_abilities(revision: Revision) -> &'static str {
     match revision {
         Revision::V2024_11_05 | Revision::V2025_03_26 => r#"{"roots":{"listChanged":true},"sampling":{}}"#,
         Revision::V2025_06_18 => r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{}}"#,
+        Revision::V2026_07_28 => {
+            r#"{"roots":{},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}}}"#
+        }
         Revision::V2025_11_25 => {
             r#"{"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{},"cancel":{},"requests":{"sampling":{"createMessage":{}},"elicitation":{"create":{}}}}}"#
         }

@@ -77,7 +77,7 @@ impl Hello {
     pub fn parse(result: &str) -> Result<Self, String> {
         let bad = |error: serde_json::Error| format!("bad answer to `initialize`: {error}");
         let answered: Answered<'_> = serde_json::from_str(result).map_err(bad)?;
-        let revision = Revision::of(&answered.protocol_version).ok_or_else(|| {
+        let revision = Revision::legacy(&answered.protocol_version).ok_or_else(|| {
             format!("speaks revision {} only, which we do not", quoted(&answered.protocol_version))
         })?;
         let capabilities = answered.capabilities.map_or("{}", RawValue::get);
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_we_write_reads_back() {
-        let asked = initialize_params(Revision::LATEST, "{}");
+        let asked = initialize_params(Revision::LATEST_LEGACY, "{}");
         assert_eq!(Asked::parse(&asked).unwrap().protocol_version, "2025-11-25");
         let answered = initialize_result(Revision::V2025_03_26, "{}", "Say \"hi\"");
         assert_eq!(Hello::parse(&answered).unwrap().server.name, "trunkline");

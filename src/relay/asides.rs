@@ -71,13 +71,10 @@ impl Request {
     }
 }
 
-/// Whether a client that never said so wants log messages from here on: a server's debugging is nobody's default.
-pub(super) const USUAL: Level = Level::Info;
-
 /// Whether a log message is loud enough for a client.
 pub(super) fn wants(session: &Session, message: &Message) -> bool {
     let level = message.params_members(["level"]).ok().and_then(|[level]| message.string(level?));
     // A level that nobody knows is the client's to judge.
     let level = level.as_deref().and_then(Level::of);
-    level.is_none_or(|level| level >= session.level().unwrap_or(USUAL))
+    session.threshold().is_some_and(|least| level.is_none_or(|level| level >= least))
 }

@@ -35,6 +35,10 @@ type Running = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
 pub enum Step {
     /// A message that comes before the answer.
     Aside(Bytes),
+    /// A request to the client, under an id of ours: its answer goes to the session.
+    Asked(Bytes),
+    /// A notification that a request to the client is no longer to be answered.
+    Withdrawn(Bytes),
     /// An answer of several; more follow, or at least the end.
     Part(Bytes),
     /// The answer, or the last of several; `None` where the client has cancelled and wants none. Nothing follows.
@@ -57,6 +61,16 @@ impl Asides {
     /// Puts `message` out, once there is room.
     pub(super) async fn push(&self, message: Bytes) {
         self.put(Step::Aside(message)).await;
+    }
+
+    /// Asks the client, once there is room.
+    pub(super) async fn ask(&self, request: Bytes) {
+        self.put(Step::Asked(request)).await;
+    }
+
+    /// Takes back what the client was asked, once there is room.
+    pub(super) async fn withdraw(&self, notification: Bytes) {
+        self.put(Step::Withdrawn(notification)).await;
     }
 
     async fn put(&self, step: Step) {
@@ -154,7 +168,12 @@ impl Run {
     async fn feed(mut self, feed: Feed) {
         loop {
             match self.step().await {
-                Step::Aside(message) | Step::Part(message) => feed.push(message).await,
+                Step::Aside(message)
+                | Step::Asked(message)
+                | Step::Withdrawn(message)
+                | Step::Part(message) => {
+                    feed.push(message).await;
+                }
                 Step::Answer(answer) => return feed.end(answer),
             }
         }
@@ -184,7 +203,9 @@ async fn together(mut calls: Vec<Call>, asides: Arc<Asides>) -> Option<Bytes> {
             Step::Answer(answer) if calls.is_empty() => return answer,
             Step::Answer(None) => {}
             Step::Answer(Some(answer)) => asides.put(Step::Part(answer)).await,
-            step @ (Step::Aside(_) | Step::Part(_)) => asides.put(step).await,
+            step @ (Step::Aside(_) | Step::Asked(_) | Step::Withdrawn(_) | Step::Part(_)) => {
+                asides.put(step).await;
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use super::forward::Broken;
 use super::request::Request;
 use super::tasks::started;
 use crate::config::Server;
-use crate::mcp::method;
+use crate::mcp::{Letter, method};
 use crate::upstream::Upstream;
 use crate::wire::{self, Kind, Message, Text, members};
 
@@ -39,9 +39,9 @@ impl Request {
         own: &[u8],
     ) -> Result<Message, Broken> {
         let last = Instant::now() + server.max_total;
-        let write = |id| {
+        let write = |_, id| {
             self.task_token.store(id, Ordering::Relaxed); // its progress goes on after this answer
-            self.write_as_task(own, id, server.max_total)
+            Letter::plain(self.write_as_task(own, id, server.max_total))
         };
         let created = self.forward(upstream, server, server.timeout, &write).await?;
         let Some(task) = started(&created) else { return Ok(created) };
@@ -79,14 +79,14 @@ impl Request {
             {
                 return Err(Broken::Cancelled);
             }
-            let look = |id| wire::request(id, method::TASKS_GET, params);
+            let look = |_, id| Letter::plain(wire::request(id, method::TASKS_GET, params));
             let answer = self.forward(upstream, server, server.timeout, &look).await?;
             if answer.kind() == Kind::Error {
                 return Ok(answer);
             }
             seen = Seen::read(answer.body());
         }
-        let fetch = |id| wire::request(id, method::TASKS_RESULT, params);
+        let fetch = |_, id| Letter::plain(wire::request(id, method::TASKS_RESULT, params));
         self.forward(upstream, server, last.saturating_duration_since(Instant::now()), &fetch).await
     }
 
@@ -94,7 +94,7 @@ impl Request {
     fn end_task(&self, upstream: &Arc<Upstream>, params: String) {
         let (upstream, session) = (upstream.clone(), self.errand.guard.session().clone());
         self.errand.relay.orphans.spawn(async move {
-            let write = move |id| wire::request(id, method::TASKS_CANCEL, &params);
+            let write = move |_, id| Letter::plain(wire::request(id, method::TASKS_CANCEL, &params));
             let ending = async {
                 if let Ok(mut exchange) = upstream.begin(&session, &write).await {
                     drop(exchange.next().await);

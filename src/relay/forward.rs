@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::legs::Legs;
 use super::request::{Request, Subject};
 use crate::config::Server;
-use crate::mcp::method;
+use crate::mcp::{Letter, method};
 use crate::metrics::{Outcome, Running};
 use crate::transport::Failure;
-use crate::upstream::{Exchange, Unavailable, Upstream};
+use crate::upstream::{Exchange, Unavailable, Upstream, Write};
 use crate::wire::{Kind, Message};
 
 /// A request under way, as metrics and log see it.
@@ -38,7 +38,7 @@ impl Request {
         // What came of a task is told once there is something to tell.
         let waits = self.subject == Subject::Task && self.message.method() == method::TASKS_RESULT;
         let limit = if waits { server.max_total } else { server.timeout };
-        let write = |id| self.write(own, id);
+        let write = |_, id| Letter::plain(self.write(own, id));
         let count = self.count(upstream);
         let answer = self.forward(upstream, &server, limit, &write).await;
         self.end(count, upstream, &server, answer)
@@ -76,7 +76,7 @@ impl Request {
         upstream: &Arc<Upstream>,
         server: &Server,
         limit: Duration,
-        write: &(dyn Fn(u64) -> Bytes + Sync),
+        write: Write<'_>,
     ) -> Result<Message, Broken> {
         let last = Instant::now() + server.max_total;
         let session = self.errand.guard.session();

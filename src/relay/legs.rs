@@ -117,14 +117,17 @@ impl Request {
         if let Some(answer) = upstream.own_answer(asked) {
             return exchange.respond(answer).await;
         }
-        let server = upstream.server();
+        let (server, session) = (upstream.server(), self.errand.guard.session());
         match self.open(&server.name, asked) {
             Ok((way, open, text)) => {
                 if let Some(key) = elicitation(&server.name, asked) {
-                    self.errand.guard.session().hold(&key, ());
+                    session.hold(&key, ());
                 }
                 legs.0.push(open);
-                self.put(&way, text).await;
+                match way {
+                    Way::Call => self.errand.asides.ask(text).await,
+                    Way::Session => drop(session.push(text)),
+                }
             }
             Err(refusal) => {
                 tracing::debug!(server = %server.name, method = asked.method(), "not asked of the client: {refusal:?}");
@@ -164,10 +167,12 @@ impl Request {
         self.errand.guard.session().attached().then_some(Way::Session)
     }
 
-    async fn put(&self, way: &Way, text: Bytes) {
-        match way {
-            Way::Call => self.errand.asides.push(text).await,
-            Way::Session => drop(self.errand.guard.session().push(text)),
+    /// Tells the client that one of its answers is no longer wanted.
+    async fn take_back(&self, text: Bytes) {
+        match self.way() {
+            Some(Way::Call) => self.errand.asides.withdraw(text).await,
+            Some(Way::Session) => drop(self.errand.guard.session().push(text)),
+            None => {}
         }
     }
 
@@ -184,9 +189,7 @@ impl Request {
     pub(super) async fn withdraw(&self, legs: Vec<Open>, reason: &str) {
         for open in legs {
             let params = format!(r#"{{"requestId":{},"reason":"{reason}"}}"#, open.leg.id());
-            if let Some(way) = self.way() {
-                self.put(&way, notification(method::CANCELLED, &params)).await;
-            }
+            self.take_back(notification(method::CANCELLED, &params)).await;
         }
     }
 
@@ -195,9 +198,7 @@ impl Request {
         let Ok([Some(id_at)]) = told.params_members(["requestId"]) else { return };
         let Some(open) = told.slice(id_at.clone()).and_then(|theirs| legs.take(theirs)) else { return };
         let text = told.splice(&mut [(id_at, open.leg.id().as_bytes())]);
-        if let Some(way) = self.way() {
-            self.put(&way, text).await;
-        }
+        self.take_back(text).await;
     }
 }
 

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::Relay;
-use super::asides::USUAL;
 use super::resources::subscribed;
 use super::tasks::Ledger;
 use crate::catalog::View;
@@ -31,7 +30,8 @@ impl Relay {
                 Vec::from_iter(told.then(|| self.updated(view, session, server, uri, message)).flatten())
             }
             Notice::Logged { server, level, message } => {
-                let told = in_view(&snapshot, view, server) && *level >= session.level().unwrap_or(USUAL);
+                let loud = session.threshold().is_some_and(|least| *level >= least);
+                let told = in_view(&snapshot, view, server) && loud;
                 Vec::from_iter(told.then(|| logged(view, server, message)))
             }
             Notice::Told { server, session: whose, message } => {

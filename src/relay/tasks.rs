@@ -14,7 +14,7 @@ use super::refusal::Refusal;
 use super::request::{Errand, Request, Subject};
 use crate::catalog::Route;
 use crate::fleet::Snapshot;
-use crate::mcp::method;
+use crate::mcp::{Letter, method};
 use crate::names::ServerName;
 use crate::session::Session;
 use crate::wire::{self, Kind, Message, Span, elements, members, quoted};
@@ -201,7 +201,7 @@ impl Request {
         let (settings, known) = (upstream.server(), self.known());
         let mut params = "{}".to_owned();
         for _ in 0..PAGES {
-            let write = |id| wire::request(id, method::TASKS_LIST, &params);
+            let write = |_, id| Letter::plain(wire::request(id, method::TASKS_LIST, &params));
             let answer = self.forward(upstream, &settings, settings.timeout, &write).await?;
             let page = answer.body().filter(|_| answer.kind() == Kind::Result).unwrap_or("{}");
             let [list, cursor] = members(page, ["tasks", "nextCursor"]).unwrap_or_default();

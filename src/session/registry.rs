@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,6 +16,7 @@ use super::stay::{Session, micros};
 use super::ticket::{Agreed, Ticket};
 use super::tombstones::Tombstones;
 use crate::config::Limits;
+use crate::mcp::Level;
 use crate::metrics::Metrics;
 
 /// How long an id is good for, wherever it is taken.
@@ -26,6 +27,9 @@ const TOMBSTONES: usize = 65_536;
 const SWEEP: Duration = Duration::from_secs(10);
 /// How long we do not look again for an idle session after a look at every one of them found none.
 const ALL_ACTIVE: u64 = 100_000; // microseconds
+
+/// Where guests' serials begin: those of sessions are random, so none of them is here but once in 2^64 sessions.
+const GUESTS: u128 = u128::MAX << 64;
 
 /// As many sessions as there may be, and every one of them in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +45,8 @@ pub struct Sessions {
     /// Microseconds.
     idle: u64,
     max_calls: usize,
+    /// Counts requests without a session.
+    guests: AtomicU64,
     /// What all streams may keep.
     budget: Arc<Budget>,
     origin: Instant,
@@ -75,6 +81,7 @@ impl Sessions {
             most: limits.sessions,
             idle: u64::try_from(limits.session_idle.as_micros()).unwrap_or(u64::MAX),
             max_calls: limits.calls_per_session,
+            guests: AtomicU64::new(0),
             budget: Arc::default(),
             origin: Instant::now(),
             origin_unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
@@ -91,6 +98,18 @@ impl Sessions {
         let id = ticket.seal(&self.keys, view);
         let session = self.session(id, view, ticket);
         self.insert(self.table(), session)
+    }
+
+    /// What a request brings with it that belongs to no session: as a session it is in no table, has no id and no stream,
+    /// and ends with the last who holds it.
+    pub fn guest(&self, view: &str, agreed: Agreed, level: Option<Level>) -> Arc<Session> {
+        let serial = GUESTS | u128::from(self.guests.fetch_add(1, Ordering::Relaxed));
+        let ticket = Ticket { serial, end: u64::MAX, agreed };
+        let session = self.session(String::new(), view, ticket);
+        if let Some(level) = level {
+            session.set_level(level);
+        }
+        session
     }
 
     /// The session `id`, if it belongs to `view`. One that is not in memory, since it was idle, or comes from another

@@ -129,6 +129,18 @@ impl Session {
         Level::from_number(self.level.load(Ordering::Relaxed))
     }
 
+    /// From which level on the client hears log messages, if it hears any. A client with a session that never said gets no
+    /// debugging: a server's is nobody's default, and where several share a connection another client's wish is not its.
+    /// A request without a session names its level, or wants none (specification, `server/utilities/logging`).
+    pub fn threshold(&self) -> Option<Level> {
+        if self.is_guest() { self.level() } else { Some(self.level().unwrap_or(Level::Info)) }
+    }
+
+    /// Whether this is no stay but one request of a client without sessions, and what follows from it.
+    pub fn is_guest(&self) -> bool {
+        self.id.is_empty()
+    }
+
     /// The client wants log messages from `level` on.
     pub fn set_level(&self, level: Level) {
         self.level.store(level as u8, Ordering::Relaxed);

@@ -9,6 +9,7 @@ use super::stdio::Stdio;
 use super::table::{Call, Unbound, gone};
 use super::web::{Begun, Web};
 use super::{Counts, Failure};
+use crate::mcp::Letter;
 use crate::wire::Message;
 
 /// One live connection to a server. Callers share it in an `Arc`; dropping it ends a child and its group at once.
@@ -32,10 +33,11 @@ impl Link {
     /// link. Over HTTP nothing happens until the reply is polled, but for the first request of a link: where it is not
     /// known which HTTP transport the server speaks, it is found out with that before this returns. To a child the
     /// request is queued for writing when this returns, after waiting for room.
-    pub async fn request(&self, id: u64, text: Bytes) -> Result<Reply, Failure> {
+    pub async fn request(&self, id: u64, letter: impl Into<Letter>) -> Result<Reply, Failure> {
+        let letter = letter.into();
         Ok(Reply(match &self.0 {
-            Way::Web(web) => web.request(id, text).await?,
-            Way::Stdio(stdio) => Answers::Stdio(stdio.request(id, text).await?),
+            Way::Web(web) => web.request(id, letter).await?,
+            Way::Stdio(stdio) => Answers::Stdio(stdio.request(id, letter.text).await?),
         }))
     }
 

@@ -11,6 +11,7 @@ use super::http::{Exchange, Http, Sse, Stream};
 use super::link::{Answers, Unasked};
 use super::{Counts, Failure};
 use crate::config::{self, HttpTransport};
+use crate::mcp::Letter;
 use crate::names::ServerName;
 use crate::wire::Message;
 
@@ -43,35 +44,35 @@ impl Web {
         Self { http: Arc::new(http), name, url, transport, spoken, older }
     }
 
-    pub(super) async fn request(&self, id: u64, text: Bytes) -> Result<Answers, Failure> {
+    pub(super) async fn request(&self, id: u64, letter: Letter) -> Result<Answers, Failure> {
         match self.spoken.get() {
-            Some(spoken) => self.ask(spoken, id, text),
+            Some(spoken) => self.ask(spoken, id, letter),
             None if self.transport == HttpTransport::Sse => {
-                self.ask(self.sse().await.map_err(surely_sse)?, id, text)
+                self.ask(self.sse().await.map_err(surely_sse)?, id, letter)
             }
-            None => self.find_out(id, text).await,
+            None => self.find_out(id, letter).await,
         }
     }
 
-    fn ask(&self, spoken: &Spoken, id: u64, text: Bytes) -> Result<Answers, Failure> {
+    fn ask(&self, spoken: &Spoken, id: u64, letter: Letter) -> Result<Answers, Failure> {
         Ok(match spoken {
-            Spoken::Streamable => Answers::Http(self.http.request(id, text)?),
-            Spoken::Sse(sse) => Answers::Sse(sse.request(id, text)?),
+            Spoken::Streamable => Answers::Http(self.http.request(id, letter)?),
+            Spoken::Sse(sse) => Answers::Sse(sse.request(id, letter.text)?),
         })
     }
 
     /// Asks over streamable HTTP, and over HTTP+SSE where that is refused in the way of a server which only knows the
     /// latter (specification, `basic/transports`, "backwards compatibility"). The other way round with a server that was
     /// of the older kind before: it may have been brought up to date.
-    async fn find_out(&self, id: u64, text: Bytes) -> Result<Answers, Failure> {
+    async fn find_out(&self, id: u64, letter: Letter) -> Result<Answers, Failure> {
         if self.older.has(&self.url) {
             match self.sse().await {
-                Ok(spoken) => return self.ask(spoken, id, text),
+                Ok(spoken) => return self.ask(spoken, id, letter),
                 Err(Failure::Unsupported(_)) => self.older.forget(&self.url),
                 Err(failure) => return Err(failure),
             }
         }
-        let mut exchange = self.http.request(id, text.clone())?;
+        let mut exchange = self.http.request(id, letter.clone())?;
         let refusal = match exchange.next().await {
             Ok(first) => {
                 self.spoken.set(Spoken::Streamable).ok(); // or another request has found out before
@@ -83,7 +84,7 @@ impl Web {
         match self.sse().await {
             Ok(spoken) => {
                 self.older.add(&self.url);
-                self.ask(spoken, id, text)
+                self.ask(spoken, id, letter)
             }
             Err(Failure::Unsupported(_) | Failure::Status { .. }) => Err(refusal), // neither, so the first one tells more
             Err(failure) => Err(failure),

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::state::{Ready, State, Status, Unavailable, ends_link};
 use super::subscriptions::{self, Missed, Subscription};
-use super::{Exchange, LevelWish, Upstream};
+use super::{Exchange, LevelWish, Upstream, Write};
 use crate::mcp::{Level, method};
 use crate::session::Session;
 use crate::transport::Failure;
@@ -40,7 +40,7 @@ impl Upstream {
     pub async fn begin(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        write: &(dyn Fn(u64) -> Bytes + Sync),
+        write: Write<'_>,
     ) -> Result<Exchange, Unavailable> {
         let ready = match self.state() {
             State::Ready(ready) => self.link_for(ready, session).await?,
@@ -71,7 +71,7 @@ impl Upstream {
         self: &Arc<Self>,
         session: &Arc<Session>,
         failed: &Exchange,
-        write: &(dyn Fn(u64) -> Bytes + Sync),
+        write: Write<'_>,
     ) -> Result<Exchange, Unavailable> {
         let ready = if failed.is_own_link() {
             self.ready().await?; // while the server is away nobody dials
@@ -135,7 +135,7 @@ impl Upstream {
         self: &Arc<Self>,
         ready: Arc<Ready>,
         session: &Arc<Session>,
-        write: &(dyn Fn(u64) -> Bytes + Sync),
+        write: Write<'_>,
     ) -> Result<Exchange, Unavailable> {
         match Exchange::open(ready, session, write).await {
             Ok(exchange) => Ok(exchange),

@@ -11,10 +11,13 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::flights::{Inbox, Seat};
 use super::state::Ready;
-use crate::mcp::method;
+use crate::mcp::{Letter, Revision, method};
 use crate::session::Session;
 use crate::transport::{Failure, Reply};
 use crate::wire::{Kind, Message, notification};
+
+/// Writes a request in the words of the revision that its link speaks, under the id that it gets there.
+pub type Write<'w> = &'w (dyn Fn(Revision, u64) -> Letter + Sync);
 
 /// One request in flight. Holds its link open.
 #[derive(Debug)]
@@ -39,12 +42,12 @@ impl Exchange {
     pub(super) async fn open(
         ready: Arc<Ready>,
         session: &Arc<Session>,
-        write: &(dyn Fn(u64) -> Bytes + Sync),
+        write: Write<'_>,
     ) -> Result<Self, (Arc<Ready>, Failure)> {
         let id = ready.id();
         let (seat, inbox) = ready.flights.enter(id, session);
         let flight = InFlight { id, seat, inbox, _counted: ready.calls.token(), ready };
-        match flight.ready.link.request(id, write(id)).await {
+        match flight.ready.link.request(id, write(flight.ready.hello.revision, id)).await {
             Ok(reply) => Ok(Self { reply, flight, end: None }),
             Err(failure) => Err((flight.ready.clone(), failure)),
         }
@@ -74,6 +77,11 @@ impl Exchange {
         // What came before the end may have come in since the inbox was looked at.
         let over = || Err(Failure::Cut("it has answered already".into()));
         self.flight.inbox.pop().map_or_else(|| self.end.take().unwrap_or_else(over), Ok)
+    }
+
+    /// The revision that is spoken with the server.
+    pub fn revision(&self) -> Revision {
+        self.flight.ready.hello.revision
     }
 
     /// Its id, and the token of its progress.

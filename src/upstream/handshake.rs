@@ -131,8 +131,8 @@ fn silence(link: &Link, limit: Duration) -> String {
 async fn shake_hands(link: &Link, server: &Server, face: &Face) -> Result<Hello, Failure> {
     let asking = |revision| initialize_params(revision, face.capabilities(revision));
     let revision = match &server.protocol {
-        Protocol::Auto | Protocol::Legacy => Revision::LATEST,
-        Protocol::Revision(name) => Revision::of(name).ok_or_else(|| {
+        Protocol::Auto | Protocol::Legacy => Revision::LATEST_LEGACY,
+        Protocol::Revision(name) => Revision::legacy(name).ok_or_else(|| {
             Failure::Unsupported(format!("revision {name} is not supported yet; use `protocol: auto`"))
         })?,
         Protocol::Modern => {
@@ -163,7 +163,7 @@ fn older(refused: &Result<Message, Failure>, asked: Revision) -> Option<Revision
         Err(Failure::Status { snippet, .. }) => snippet.clone(),
         Err(_) => return None,
     };
-    Revision::ALL.into_iter().rev().find(|revision| *revision != asked && told.contains(revision.as_str()))
+    Revision::LEGACY.into_iter().rev().find(|revision| *revision != asked && told.contains(revision.as_str()))
 }
 
 /// All that the server has of these kinds, the others as in `listing`. Tools are asked for although it announced none:

@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use calls::SubscribeError;
-pub use exchange::Exchange;
+pub use exchange::{Exchange, Write};
 pub use handshake::try_once;
 pub use legs::elicitation;
 pub use levels::LevelWish;

@@ -9,6 +9,7 @@ use super::news::Notice;
 use super::pace::Allowance;
 use super::state::Ready;
 use crate::mcp::{Features, Level, is_leg, method};
+use crate::session::Session;
 use crate::wire::{Kind, Message, Text, members};
 
 /// What one server may tell all clients per second, so that one that floods does not drown the others.
@@ -108,7 +109,7 @@ impl Upstream {
             }
             (method::MESSAGE, Some(level), Some(owner)) => {
                 let session = owner.session.upgrade();
-                let wanted = |session: &Arc<_>| level >= wanted_level(session);
+                let wanted = |session: &Arc<Session>| session.threshold().is_some_and(|least| level >= least);
                 if let Some(session) = session.filter(wanted) {
                     session.push(message.text().clone());
                 }
@@ -135,11 +136,6 @@ impl Upstream {
             self.series.dropped_notices(1);
         }
     }
-}
-
-/// From which level on a client gets what belongs to no call. One that never said gets no debugging.
-fn wanted_level(session: &crate::session::Session) -> Level {
-    session.level().unwrap_or(Level::Info)
 }
 
 /// What became of a message that was offered to a call.

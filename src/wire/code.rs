@@ -15,6 +15,12 @@ pub enum Code {
     Internal,
     /// A resource that nobody has (revisions up to 2025-11-25).
     ResourceNotFound,
+    /// A header of a modern request that is missing or says something else than the body (from 2026-07-28 on).
+    HeaderMismatch,
+    /// The request needs something that its client did not declare (from 2026-07-28 on).
+    MissingCapability,
+    /// A revision that we do not speak (from 2026-07-28 on).
+    UnsupportedRevision,
 }
 
 impl Code {
@@ -27,6 +33,9 @@ impl Code {
             Self::InvalidParams => -32602,
             Self::Internal => -32603,
             Self::ResourceNotFound => -32002,
+            Self::HeaderMismatch => -32020,
+            Self::MissingCapability => -32021,
+            Self::UnsupportedRevision => -32022,
         }
     }
 }

@@ -15,6 +15,7 @@ use super::body::{Body, Events, Whole};
 use super::head::{Head, What};
 use super::judge::Verdict;
 use super::{CLOSED, ERROR_BODY, Http};
+use crate::mcp::Letter;
 use crate::transport::{Failure, batch};
 use crate::wire::{Kind, Message};
 
@@ -65,10 +66,10 @@ enum Role {
 }
 
 impl Exchange {
-    pub(super) fn new(http: Arc<Http>, id: u64, text: Bytes) -> Self {
+    pub(super) fn new(http: Arc<Http>, id: u64, letter: Letter) -> Self {
         let head = http.head.load_full();
         let stage = Stage::Waiting(Asking::default());
-        let what = What::Post(text);
+        let what = What::Post(letter);
         Self { http, id, what, head, hops: 0, repeatable: false, offered: None, reached: (None, 0), stage }
     }
 

@@ -12,6 +12,7 @@ use hyper::{Method, Response, Uri};
 use super::judge::{Away, Verdict, judge, within};
 use super::lease::Request;
 use crate::config;
+use crate::mcp::Letter;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -111,7 +112,12 @@ impl Head {
     pub(super) fn request(&self, what: &What, http2: bool) -> Request {
         let mut headers = self.headers.clone();
         let (method, text) = match what {
-            What::Post(text) => (Method::POST, text.clone()),
+            What::Post(letter) => {
+                for (name, value) in letter.mirror.iter() {
+                    headers.insert(name.clone(), value.clone());
+                }
+                (Method::POST, letter.text.clone())
+            }
             What::Get(last) => {
                 headers.remove(CONTENT_TYPE);
                 headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -152,7 +158,7 @@ impl Head {
 #[derive(Debug, Clone)]
 pub(super) enum What {
     /// To take a message.
-    Post(Bytes),
+    Post(Letter),
     /// The stream of unbound messages; or, after an event, the rest of a stream.
     Get(Option<String>),
     /// To end the session.
@@ -210,7 +216,7 @@ mod tests {
             ("accept", "text/plain"),
             ("user-agent", "me"),
         ]);
-        let post = head.request(&What::Post(Bytes::new()), false);
+        let post = head.request(&What::Post(Letter::default()), false);
         let all: Vec<_> =
             post.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         let expected = [
@@ -241,7 +247,7 @@ mod tests {
             ("http://[::1]:9/", "[::1]:9", "/"),
         ] {
             let request = |head: &Head, http2| {
-                let request = head.request(&What::Post(Bytes::new()), http2);
+                let request = head.request(&What::Post(Letter::default()), http2);
                 (request.uri().to_string(), request.headers().get(HOST).cloned())
             };
             let host = HeaderValue::from_static(host);

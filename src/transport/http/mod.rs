@@ -50,6 +50,7 @@ use super::tally::Tally;
 use super::text::Secrets;
 use super::{Failure, Sizes};
 use crate::config;
+use crate::mcp::Letter;
 
 /// Redirects followed for one message.
 const HOPS: u8 = 3;
@@ -95,17 +96,17 @@ impl Http {
         }
     }
 
-    pub(super) fn request(self: &Arc<Self>, id: u64, text: Bytes) -> Result<Exchange, Failure> {
+    pub(super) fn request(self: &Arc<Self>, id: u64, letter: Letter) -> Result<Exchange, Failure> {
         if self.is_cut() {
             return Err(Failure::Unreachable(CLOSED.into()));
         }
-        Ok(Exchange::new(Arc::clone(self), id, text))
+        Ok(Exchange::new(Arc::clone(self), id, letter))
     }
 
     /// Posts what has no answer.
     pub(super) async fn send(&self, text: Bytes) -> Result<(), Failure> {
         let sending = async {
-            let (what, mut hops) = (What::Post(text), 0);
+            let (what, mut hops) = (What::Post(Letter::plain(text)), 0);
             loop {
                 let head = self.head.load_full();
                 // Saying it twice is the same as saying it once.

@@ -25,7 +25,7 @@ fn http(peer: &Peer) -> Arc<Http> {
 }
 
 async fn ask(http: &Arc<Http>, id: u64) -> Result<u64, Failure> {
-    let answer = http.request(id, call(id)).unwrap().next().await?;
+    let answer = http.request(id, call(id).into()).unwrap().next().await?;
     Ok(answer.number().unwrap())
 }
 
@@ -165,7 +165,7 @@ async fn a_request_that_was_not_written_is_sent_again() {
     let http = http(&peer);
     let (lease, driver, _far) = by_hand(&http).await;
     http.pool.put(lease);
-    let mut exchange = http.request(1, call(1)).unwrap();
+    let mut exchange = http.request(1, call(1).into()).unwrap();
     {
         let mut next = std::pin::pin!(exchange.next());
         assert!(polled(&mut next).await.is_pending() && http.pool.unused() == 0);
@@ -183,7 +183,7 @@ async fn a_request_that_was_written_is_not_sent_again() {
     let http = http(&peer);
     let (lease, mut driver, far) = by_hand(&http).await;
     http.pool.put(lease);
-    let mut exchange = http.request(1, call(1)).unwrap();
+    let mut exchange = http.request(1, call(1).into()).unwrap();
     {
         let mut next = std::pin::pin!(exchange.next());
         assert!(polled(&mut next).await.is_pending());
@@ -202,7 +202,7 @@ async fn a_request_that_may_come_twice_is_sent_again_wherever_it_broke() {
     let http = http(&peer);
     let (lease, mut driver, far) = by_hand(&http).await;
     http.pool.put(lease);
-    let mut exchange = http.request(1, call(1)).unwrap().repeatable();
+    let mut exchange = http.request(1, call(1).into()).unwrap().repeatable();
     {
         let mut next = std::pin::pin!(exchange.next());
         assert!(polled(&mut next).await.is_pending());
@@ -252,7 +252,7 @@ async fn cut_after(answer: Option<&str>) -> Failure {
         unreachable!()
     };
     let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
-    let mut exchange = http.request(1, call(1)).unwrap();
+    let mut exchange = http.request(1, call(1).into()).unwrap();
     let mut connection = None;
     let begun = async {
         let mut accepted = peer.accept().await;
@@ -277,10 +277,10 @@ async fn closing_ends_calls_wherever_they_are() {
     }
     let peer = Peer::new().await;
     let http = http(&peer);
-    let mut late = http.request(1, call(1)).unwrap();
+    let mut late = http.request(1, call(1).into()).unwrap();
     closed(&http).await;
     assert_eq!(late.next().await.unwrap_err(), cut);
-    assert!(matches!(http.request(2, call(2)), Err(Failure::Unreachable(_))));
+    assert!(matches!(http.request(2, call(2).into()), Err(Failure::Unreachable(_))));
     assert!(peer.is_untouched().await);
 }
 
@@ -309,7 +309,7 @@ async fn closing_ends_a_call_that_would_go_on_later() {
     let peer = Peer::new().await;
     let http = http(&peer);
     http.take_session(&HeaderValue::from_static("s"));
-    let mut exchange = http.request(1, call(1)).unwrap();
+    let mut exchange = http.request(1, call(1).into()).unwrap();
     let serving = async {
         let mut connection = peer.accept().await;
         let event = chunk("id: 7\nretry: 60000\ndata:\n\n");

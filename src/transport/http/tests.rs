@@ -99,12 +99,12 @@ async fn a_stream_left_after_its_answer_does_not_cost_the_connection() {
         connection.answer(json(&result(2))).await;
     };
     let asking = async {
-        http.request(1, call(1)).unwrap().next().await.unwrap();
+        http.request(1, call(1).into()).unwrap().next().await.unwrap();
         ended.send(()).unwrap();
         while http.pool.unused() == 0 {
             tokio::task::yield_now().await; // until the rest of the stream has been read
         }
-        http.request(2, call(2)).unwrap().next().await.unwrap();
+        http.request(2, call(2).into()).unwrap().next().await.unwrap();
     };
     join!(asking, serving);
     http.close().await;
