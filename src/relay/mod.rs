@@ -33,7 +33,7 @@ use tokio_util::task::TaskTracker;
 pub use call::{Call, Step};
 pub use refusal::Refusal;
 
-use crate::catalog::{BadCursor, View};
+use crate::catalog::{Audience, BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::{Feature, method};
@@ -215,10 +215,12 @@ impl Relay {
             Ok(cursor) => cursor.map(std::borrow::Cow::into_owned),
             Err(BadCursor) => return Handled::Now(Refusal::BadCursor.answer(Some(&id))),
         };
-        let view = caller.view.clone();
+        let (view, agreed) = (caller.view.clone(), caller.session.agreed());
+        let audience = Audience::of(&agreed.revision, &agreed.capabilities);
         let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
             &view,
             feature,
+            audience,
             cursor.as_deref(),
         ) {
             Ok(result) => wire::response(id, &result),
