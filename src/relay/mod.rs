@@ -4,6 +4,7 @@
 
 mod answer;
 mod asides;
+mod caching;
 mod call;
 mod follow;
 mod forward;
@@ -217,12 +218,18 @@ impl Relay {
         };
         let (view, agreed) = (caller.view.clone(), caller.session.agreed());
         let audience = Audience::of(&agreed.revision, &agreed.capabilities);
+        let relay = self.clone();
         let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
             &view,
             feature,
             audience,
             cursor.as_deref(),
         ) {
+            Ok(result) if audience.modern => {
+                let caching = relay.caching(snapshot, &view, feature);
+                let start = format!(r#"{{"resultType":"complete",{caching},"#);
+                wire::response_of(id, &[start.as_bytes(), result.get(1..).unwrap_or_default()])
+            }
             Ok(result) => wire::response(id, &result),
             Err(BadCursor) => Refusal::BadCursor.answer(Some(id)),
         };
