@@ -63,3 +63,9 @@ pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 pub const ROOTS_LIST: &str = "roots/list";
 /// The client's roots are others now.
 pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
+/// What is there (2026-07-28)?
+pub const DISCOVER: &str = "server/discover";
+/// Tell me what changes (2026-07-28).
+pub const LISTEN: &str = "subscriptions/listen";
+/// Answers what a task asked (the extension for tasks).
+pub const TASKS_UPDATE: &str = "tasks/update";

@@ -5,11 +5,13 @@
 mod answer;
 mod asides;
 mod call;
+mod discover;
 mod follow;
 mod forward;
 mod initialize;
 mod legs;
 mod level;
+mod listen;
 mod misses;
 mod notes;
 mod own;
@@ -28,12 +30,13 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 pub use call::{Call, Step};
+pub use listen::Listen;
 pub use refusal::Refusal;
 
 use crate::catalog::{BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
-use crate::mcp::{Feature, method};
+use crate::mcp::{Feature, Shown, method};
 use crate::session::{Keyring, Session};
 use crate::wire::{self, Kind, Message};
 use misses::Misses;
@@ -68,6 +71,8 @@ pub struct Caller {
     pub view: View,
     /// The client takes a stream of events as the answer.
     pub events: bool,
+    /// The arguments that its headers repeat.
+    pub shown: Shown,
 }
 
 /// What becomes of a message.
@@ -126,6 +131,7 @@ impl Relay {
         let id = message.id().unwrap_or_default();
         match message.method() {
             method::PING => Handled::Now(wire::response(&id, b"{}")),
+            method::DISCOVER if caller.session.is_guest() => Handled::Now(self.discover(&caller.view, &id)),
             method::TOOLS_CALL => self.later(caller, message, tool::call),
             method::PROMPTS_GET => self.later(caller, message, route::prompt),
             method::COMPLETE => self.later(caller, message, route::complete),
