@@ -4,6 +4,12 @@
 pub const INITIALIZE: &str = "initialize";
 /// The client has read the answer to `initialize`.
 pub const INITIALIZED: &str = "notifications/initialized";
+/// Which revisions do you speak, and what do you have (from 2026-07-28 on)?
+pub const DISCOVER: &str = "server/discover";
+/// Tells of changes for as long as it is open (from 2026-07-28 on).
+pub const LISTEN: &str = "subscriptions/listen";
+/// What of a listen's wishes is granted (from 2026-07-28 on).
+pub const LISTENING: &str = "notifications/subscriptions/acknowledged";
 /// Are you there?
 pub const PING: &str = "ping";
 /// What tools are there?
@@ -63,9 +69,5 @@ pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 pub const ROOTS_LIST: &str = "roots/list";
 /// The client's roots are others now.
 pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
-/// What is there (2026-07-28)?
-pub const DISCOVER: &str = "server/discover";
-/// Tell me what changes (2026-07-28).
-pub const LISTEN: &str = "subscriptions/listen";
 /// Answers what a task asked (the extension for tasks).
 pub const TASKS_UPDATE: &str = "tasks/update";
