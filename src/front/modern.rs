@@ -13,8 +13,8 @@ use super::listen::hear;
 use super::refuse::{Turned, refuse};
 use super::reply::{accepted, json_with};
 use crate::catalog::View;
-use crate::mcp::header::{METHOD, NAME, PARAM, PROTOCOL_VERSION};
-use crate::mcp::{Envelope, Revision, Shown, decode_header, method, missing_envelope, named_by};
+use crate::mcp::header::{METHOD, NAME, PROTOCOL_VERSION};
+use crate::mcp::{Envelope, Revision, Shown, decode_header, method, missing_envelope, named_by, unsupported_data};
 use crate::metrics::Rejection;
 use crate::relay::{Caller, Handled};
 use crate::session::Agreed;
@@ -42,10 +42,9 @@ impl Endpoint {
                 return Err(fault(None, Code::InvalidRequest, text));
             }
         };
-        let shown = shown(headers, &message)?;
         let id = message.id().unwrap_or_default();
         let session = self.sessions.guest(path(&view), agreed(&message, &envelope), envelope.level);
-        let caller = Caller { session, view, events: accepts.events, shown };
+        let caller = Caller { session, view, events: accepts.events, shown: Shown::of(headers) };
         if message.method() == method::LISTEN {
             return Box::pin(hear(self, &caller, &message)).await;
         }
@@ -131,20 +130,6 @@ fn is_named(headers: &HeaderMap, id: Option<&[u8]>, message: &Message) -> Result
     }
 }
 
-/// The `Mcp-Param-*` headers, for whoever knows which there should be.
-fn shown(headers: &HeaderMap, message: &Message) -> Result<Shown, Turned> {
-    let mut all: Vec<(Box<str>, Box<str>)> = Vec::new();
-    for (name, value) in headers {
-        let Some(suffix) = name.as_str().strip_prefix(PARAM) else { continue };
-        if all.iter().any(|(known, _)| **known == *suffix) {
-            return Err(twice(message.id().as_deref(), name));
-        }
-        // Bytes that are no text belong to no value that could be written so.
-        all.push((suffix.into(), String::from_utf8_lossy(value.as_bytes().trim_ascii()).into()));
-    }
-    Ok(all.into())
-}
-
 /// The only value of a header that must be there.
 fn only<'h>(headers: &'h HeaderMap, id: Option<&[u8]>, name: &HeaderName) -> Result<&'h HeaderValue, Turned> {
     let mut values = headers.get_all(name).iter();
@@ -179,10 +164,8 @@ fn shown_name(name: &HeaderName) -> &str {
 
 /// The refusal of a revision that we do not speak.
 pub(super) fn unsupported(id: Option<&[u8]>, requested: &str) -> Turned {
-    let known = Revision::MODERN.map(|revision| quoted(revision.as_str())).join(",");
-    let data = format!(r#"{{"supported":[{known}],"requested":{}}}"#, quoted(requested));
     let text = format!("revision {} is not spoken here", quoted(requested));
-    let error = wire::error_with(id, Code::UnsupportedRevision, &text, &data);
+    let error = wire::error_with(id, Code::UnsupportedRevision, &text, &unsupported_data(requested));
     Turned(Rejection::Revision, Box::new(json_with(StatusCode::BAD_REQUEST, error)))
 }
 

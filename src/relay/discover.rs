@@ -8,15 +8,13 @@ use serde_json::value::RawValue;
 use super::Relay;
 use super::initialize::{Known, instructions, offered, servers};
 use crate::catalog::View;
-use crate::mcp::{Offers, discover_result, method};
+use crate::mcp::{Caching, Offers, Scope, TASKS_EXTENSION, discover_result, method};
 use crate::wire::{self, members};
 
-/// How long a client may take the answer for true, in milliseconds: a server that comes later can bring something new.
-const TTL_MS: u64 = 60_000;
-/// Tasks as of 2026-07-28 on.
-const TASKS: &str = "io.modelcontextprotocol/tasks";
+/// A server that comes later can bring something new.
+const KEPT: Caching = Caching { ttl_ms: 60_000, scope: Scope::Public };
 /// Extensions that need nothing of us where several servers are joined, or that we do our part for.
-const JOINED: [&str; 2] = ["io.modelcontextprotocol/ui", TASKS];
+const JOINED: [&str; 2] = ["io.modelcontextprotocol/ui", TASKS_EXTENSION];
 
 impl Relay {
     /// The answer to `server/discover` under the raw id `id`. No server is asked.
@@ -25,7 +23,7 @@ impl Relay {
         let servers = servers(&snapshot, view);
         let capabilities = capabilities(view, &servers);
         let instructions = instructions(view, &snapshot, &servers);
-        wire::response(id, discover_result(&capabilities, &instructions, TTL_MS, "public").as_bytes())
+        wire::response(id, discover_result(&capabilities, &instructions, KEPT).as_bytes())
     }
 
     /// Whether `view` has the method `name` for clients without a session: their revision has it, and
@@ -44,7 +42,7 @@ impl Relay {
             method::COMPLETE => has(|offers| offers.completions),
             method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL => {
                 let snapshot = self.fleet.snapshot();
-                extensions(view, &servers(&snapshot, view)).contains_key(TASKS)
+                extensions(view, &servers(&snapshot, view)).contains_key(TASKS_EXTENSION)
             }
             method::INITIALIZE
             | method::PING
@@ -86,7 +84,7 @@ fn extensions(view: &View, servers: &[Known]) -> BTreeMap<String, Box<RawValue>>
         for (name, settings) in declared(&hello.capabilities) {
             let known = matches!(view, View::One(_)) || JOINED.contains(&&*name);
             // Tasks of a server with sessions are others, and it declares them elsewhere.
-            if !known || (name == TASKS && !hello.revision.is_modern()) {
+            if !known || (name == TASKS_EXTENSION && !hello.revision.is_modern()) {
                 continue;
             }
             match all.get(&name) {

@@ -12,7 +12,7 @@ use super::resources::{Key, own};
 use super::{Caller, Relay};
 use crate::catalog::{Route, View};
 use crate::fleet::{Notice, Snapshot};
-use crate::mcp::{Filter, acknowledged, ended, method, tagged};
+use crate::mcp::{Filter, TASKS_EXTENSION, acknowledged, ended, method, tagged};
 use crate::session::Session;
 use crate::upstream::Upstream;
 use crate::wire::{self, Code, Message, members, notification, quoted};
@@ -150,13 +150,11 @@ fn has_tasks(capabilities: &str) -> bool {
         let [at] = members(text, [key]).ok()?;
         text.get(at?).map(str::to_owned)
     };
-    found(capabilities, "extensions").and_then(|all| found(&all, TASKS)).is_some()
+    found(capabilities, "extensions").and_then(|all| found(&all, TASKS_EXTENSION)).is_some()
 }
-
-const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 fn needs_tasks(id: &[u8]) -> Bytes {
     let text = "`taskIds` is for clients that declare tasks";
-    let data = format!(r#"{{"requiredCapabilities":{{"extensions":{{"{TASKS}":{{}}}}}}}}"#);
+    let data = format!(r#"{{"requiredCapabilities":{{"extensions":{{"{TASKS_EXTENSION}":{{}}}}}}}}"#);
     wire::error_with(Some(id), Code::MissingCapability, text, &data)
 }

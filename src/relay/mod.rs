@@ -14,6 +14,7 @@ mod initialize;
 mod legs;
 mod level;
 mod listen;
+mod lists;
 mod misses;
 mod notes;
 mod own;
@@ -223,13 +224,14 @@ method::DISCOVER if caller.session.is_guest() => Handled::Now(self.discover(&cal
         };
         let (view, agreed) = (caller.view.clone(), caller.session.agreed());
         let audience = Audience::of(&agreed.revision, &agreed.capabilities);
+        let revision = caller.session.speaks();
         let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
             &view,
             feature,
             audience,
             cursor.as_deref(),
         ) {
-            Ok(result) => wire::response(id, &result),
+            Ok(result) => lists::answer(snapshot, &view, feature, revision, id, &result),
             Err(BadCursor) => Refusal::BadCursor.answer(Some(id)),
         };
         let snapshot = self.fleet.snapshot();
