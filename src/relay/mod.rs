@@ -5,6 +5,7 @@
 mod answer;
 mod asides;
 mod call;
+mod discover;
 mod follow;
 mod forward;
 mod hold;
@@ -12,6 +13,8 @@ mod holds;
 mod initialize;
 mod legs;
 mod level;
+mod listen;
+mod lists;
 mod misses;
 mod notes;
 mod own;
@@ -31,12 +34,13 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 pub use call::{Call, Step};
+pub use listen::Listen;
 pub use refusal::Refusal;
 
 use crate::catalog::{Audience, BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
-use crate::mcp::{Feature, method};
+use crate::mcp::{Feature, Shown, method};
 use crate::session::{Keyring, Session};
 use crate::wire::{self, Kind, Message};
 use holds::Holds;
@@ -74,6 +78,8 @@ pub struct Caller {
     pub view: View,
     /// The client takes a stream of events as the answer.
     pub events: bool,
+    /// The arguments that its headers repeat.
+    pub shown: Shown,
 }
 
 /// What becomes of a message.
@@ -133,6 +139,7 @@ impl Relay {
         let id = message.id().unwrap_or_default();
         match message.method() {
             method::PING => Handled::Now(wire::response(&id, b"{}")),
+method::DISCOVER if caller.session.is_guest() => Handled::Now(self.discover(&caller.view, &id)),
             method::TOOLS_CALL => self.asking(caller, message, tool::call),
             method::PROMPTS_GET => self.asking(caller, message, route::prompt),
             method::COMPLETE => self.later(caller, message, route::complete),
@@ -217,13 +224,14 @@ impl Relay {
         };
         let (view, agreed) = (caller.view.clone(), caller.session.agreed());
         let audience = Audience::of(&agreed.revision, &agreed.capabilities);
+        let revision = caller.session.speaks();
         let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
             &view,
             feature,
             audience,
             cursor.as_deref(),
         ) {
-            Ok(result) => wire::response(id, &result),
+            Ok(result) => lists::answer(snapshot, &view, feature, revision, id, &result),
             Err(BadCursor) => Refusal::BadCursor.answer(Some(id)),
         };
         let snapshot = self.fleet.snapshot();
