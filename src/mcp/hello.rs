@@ -91,12 +91,12 @@ impl Hello {
     }
 }
 
+/// Who we are, a raw `Implementation`.
+pub const IDENTITY: &str = concat!(r#"{"name":"trunkline","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+
 /// The `params` with which we ask a server for `revision`; `capabilities` is a raw object.
 pub fn initialize_params(revision: Revision, capabilities: &str) -> String {
-    format!(
-        r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"clientInfo":{{"name":"trunkline","version":"{}"}}}}"#,
-        env!("CARGO_PKG_VERSION")
-    )
+    format!(r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"clientInfo":{IDENTITY}}}"#)
 }
 
 /// The result with which we answer a client; `capabilities` is a raw object, `instructions` may be empty.
@@ -106,8 +106,7 @@ pub fn initialize_result(revision: Revision, capabilities: &str, instructions: &
         text => format!(r#","instructions":{}"#, quoted(text)),
     };
     format!(
-        r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{{"name":"trunkline","version":"{}"}}{instructions}}}"#,
-        env!("CARGO_PKG_VERSION")
+        r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{IDENTITY}{instructions}}}"#
     )
 }
 

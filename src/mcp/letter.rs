@@ -1,7 +1,8 @@
 //! A message on its way to a server, with what HTTP repeats of it.
 
 use bytes::Bytes;
-use hyper::header::{HeaderName, HeaderValue};
+
+use super::mirror::Mirror;
 
 /// A message on its way to a server.
 #[derive(Debug, Clone, Default)]
@@ -11,11 +12,6 @@ pub struct Letter {
     /// What its HTTP headers say of it; nothing where a legacy server is to get it.
     pub mirror: Mirror,
 }
-
-/// What the headers of a modern request repeat of its body (specification, `basic/transports`, "standard headers"), so
-/// that whoever passes it on need not read it. Values are encoded already.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mirror(Vec<(HeaderName, HeaderValue)>);
 
 impl Letter {
     /// A message without such headers.
@@ -27,23 +23,5 @@ impl Letter {
 impl From<Bytes> for Letter {
     fn from(text: Bytes) -> Self {
         Self::plain(text)
-    }
-}
-
-impl Mirror {
-    /// The headers.
-    pub fn iter(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
-        self.0.iter()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl FromIterator<(HeaderName, HeaderValue)> for Mirror {
-    fn from_iter<I: IntoIterator<Item = (HeaderName, HeaderValue)>>(headers: I) -> Self {
-        Self(headers.into_iter().collect())
     }
 }
