@@ -209,8 +209,8 @@ impl Relay {
         let guard = caller.session.begin(&id).map_err(|error| Refusal::Begin(error).answer(Some(&id)))?;
         Ok(Call::start(&self.orphans, |asides| {
             let state = state.map(Box::new);
-            let (relay, view) = (self.clone(), caller.view.clone());
-            run(Errand { relay, view, events: asked, guard, asides, state }, message)
+            let (relay, view, shown) = (self.clone(), caller.view.clone(), caller.shown.clone());
+            run(Errand { relay, view, events: asked, shown, guard, asides, state }, message)
         }))
     }
 

@@ -24,6 +24,8 @@ pub enum Refusal {
     BadLevel(Box<str>),
     /// A tool that no server has.
     UnknownTool(Box<str>),
+    /// Headers that say something else than the arguments.
+    Headers(String),
     /// A prompt that no server has.
     UnknownPrompt(Box<str>),
     /// A resource that no server has.
@@ -106,6 +108,7 @@ impl Refusal {
                 "`requestState` is unknown, over, used already, or of another request; make the request again without it"
                     .into(),
             ),
+            Self::Headers(why) => (Code::HeaderMismatch, why.clone()),
             Self::Away { text, .. } => (Code::Internal, text.clone()),
             // A mode that was not declared is a bad param (specification, `client/elicitation`).
             Self::Unable { unable, method, other_mode }
@@ -130,6 +133,7 @@ impl Refusal {
             | Self::BadCursor
             | Self::BadLevel(_)
             | Self::UnknownTool(_)
+            | Self::Headers(_)
             | Self::UnknownPrompt(_)
             | Self::UnknownTask(_)
             | Self::TooManySubscriptions

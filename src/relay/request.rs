@@ -10,6 +10,7 @@ use super::call::Asides;
 use super::states::State;
 use super::{Refusal, Relay};
 use crate::catalog::{Audience, View};
+use crate::mcp::Shown;
 use crate::metrics::Method;
 use crate::session::CallGuard;
 use crate::wire::{Message, Span};
@@ -20,6 +21,8 @@ pub(super) struct Errand {
     pub(super) view: View,
     /// The client takes a stream of events for it.
     pub(super) events: bool,
+    /// The arguments that headers repeat.
+    pub(super) shown: Shown,
     pub(super) guard: CallGuard,
     pub(super) asides: Arc<Asides>,
     /// What the client's `requestState` says, if it has one.

@@ -8,7 +8,7 @@ use super::refusal::{Refusal, stub, unavailable};
 use super::request::{Errand, Request, Subject};
 use crate::catalog::{Route, View};
 use crate::fleet::Snapshot;
-use crate::mcp::TaskSupport;
+use crate::mcp::{ParamHeader, TaskSupport};
 use crate::upstream::Upstream;
 use crate::wire::Message;
 
@@ -24,6 +24,11 @@ pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
         Some(route) => Ok((snapshot.upstreams.get(&route.server).cloned(), route)),
         None => Box::pin(look_again(&call, snapshot)).await,
     };
+    if let Ok((_, route)) = &found
+        && let Err(why) = call.shows(&route.headers)
+    {
+        return call.refuse(&Refusal::Headers(why));
+    }
     match found {
         Ok((_, route)) if route.for_pages && !call.audience().ui => {
             call.refuse(&Refusal::UnknownTool(call.name.clone()))
@@ -34,6 +39,18 @@ pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
         Ok((Some(upstream), route)) => call.run(&upstream, &route.name).await,
         Ok((None, _)) => call.refuse(&Refusal::UnknownTool(call.name.clone())),
         Err(answer) => Some(answer),
+    }
+}
+
+impl Request {
+    /// Whether the headers of a client without a session repeat the arguments as the tool asks for it, whoever its server
+    /// is: the client sees what the tool asks for.
+    fn shows(&self, headers: &[ParamHeader]) -> Result<(), String> {
+        if headers.is_empty() || !self.errand.guard.session().is_guest() {
+            return Ok(());
+        }
+        let [arguments] = self.message.params_members(["arguments"]).unwrap_or_default();
+        self.errand.shown.check(headers, arguments.and_then(|at| self.message.slice(at)))
     }
 }
 
