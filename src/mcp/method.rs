@@ -4,6 +4,12 @@
 pub const INITIALIZE: &str = "initialize";
 /// The client has read the answer to `initialize`.
 pub const INITIALIZED: &str = "notifications/initialized";
+/// Which revisions do you speak, and what do you have (from 2026-07-28 on)?
+pub const DISCOVER: &str = "server/discover";
+/// Tells of changes for as long as it is open (from 2026-07-28 on).
+pub const LISTEN: &str = "subscriptions/listen";
+/// What of a listen's wishes is granted (from 2026-07-28 on).
+pub const LISTENING: &str = "notifications/subscriptions/acknowledged";
 /// Are you there?
 pub const PING: &str = "ping";
 /// What tools are there?

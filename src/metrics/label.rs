@@ -81,6 +81,20 @@ labels! {
 }
 
 labels! {
+    /// What became of a call that asked a client without a session something.
+    Held {
+        /// It went on to its end.
+        Ended = "ended",
+        /// The client did not come back in time.
+        Abandoned = "abandoned",
+        /// The client hung up.
+        Cancelled = "cancelled",
+        /// There was no room, and its server was told so.
+        Refused = "refused",
+    }
+}
+
+labels! {
     /// Where the connection to a server stands.
     State {
         /// Nobody has needed it yet.
