@@ -72,6 +72,8 @@ class Client:
                     reply.logs.append(params)
                 case {"method": "notifications/elicitation/complete", "params": params} if not self.modern:
                     reply.visited.append(params["elicitationId"])
+                case {"method": "notifications/tasks/status"} if not self.modern:
+                    pass  # goes wherever the client listens
                 case {"method": method, "id": leg} if not self.modern:
                     self.asked(reply, method, message.get("params", {}), leg)
                 case {"id": given, "result": result}:
