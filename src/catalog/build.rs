@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use indexmap::IndexMap;
 
+use super::audience::Audience;
 use super::list::{self, BadCursor};
 use super::menu::{Menu, Share, Stock};
 use super::part::Part;
@@ -43,12 +44,14 @@ pub struct Route {
     pub name: Bytes,
     /// Whether a tool runs as a task.
     pub task_support: TaskSupport,
+    /// It is a tool for pages only: whoever shows none may not call it.
+    pub for_pages: bool,
 }
 
 impl Route {
     /// The way to what `server` knows as `name`, JSON.
     pub fn to(server: ServerName, name: Bytes) -> Self {
-        Self { server, name, task_support: TaskSupport::default() }
+        Self { server, name, task_support: TaskSupport::default(), for_pages: false }
     }
 }
 
@@ -82,11 +85,19 @@ impl Catalog {
         Self { parts, menus, page_size: config.page_size }
     }
 
-    /// The result of listing `feature` in `view`, from `cursor` on.
+    /// The result of listing `feature` in `view` to such an audience, from `cursor` on: without what the revision asks of
+    /// every result.
     ///
     /// # Errors
     /// Where the cursor is none of ours, or of another list.
-    pub fn list(&self, view: &View, feature: Feature, cursor: Option<&str>) -> Result<Bytes, BadCursor> {
+    pub fn list(
+        &self,
+        view: &View,
+        feature: Feature,
+        audience: Audience,
+        cursor: Option<&str>,
+    ) -> Result<Bytes, BadCursor> {
+        let _ = audience;
         match self.menus.get(view) {
             Some(menu) => menu.list(feature).page(cursor, self.page_size.unwrap_or(usize::MAX)),
             None if cursor.is_some() => Err(BadCursor),

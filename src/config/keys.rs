@@ -130,6 +130,13 @@ pub(super) const LIMITS: &[Key] = &[
     ),
     key("connectionIdle", Duration, Read, "How long a connection of a single session is held unused (15m)."),
     key(
+        "holds",
+        Whole,
+        Read,
+        "Calls that wait for what a client without a session is asked; one server may have half of them (1024).",
+    ),
+    key("holdTime", Duration, Read, "How long such a call waits for its client to come back (10m)."),
+    key(
         "firstListWait",
         Duration,
         Read,

@@ -133,13 +133,10 @@ fn time(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str) -> Option<Durat
 
 fn protocol(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Protocol {
     let word = reader.choice(fields, "protocol", PROTOCOLS);
-    if let (Some("modern" | "2026-07-28"), Some(entry)) = (word, fields.given("protocol")) {
-        reader.later(entry.place, "protocol".into());
-        return Protocol::Auto;
-    }
     match word {
         None | Some("auto") => Protocol::Auto,
         Some("legacy") => Protocol::Legacy,
+        Some("modern") => Protocol::Modern,
         Some(revision) => Protocol::Revision(revision.into()),
     }
 }

@@ -56,6 +56,12 @@ impl fmt::Debug for Mirror {
     }
 }
 
+impl FromIterator<(HeaderName, HeaderValue)> for Mirror {
+    fn from_iter<I: IntoIterator<Item = (HeaderName, HeaderValue)>>(headers: I) -> Self {
+        Self(headers.into_iter().collect())
+    }
+}
+
 /// The member of a request's `params` that its `Mcp-Name` repeats, if it has one.
 pub fn named_by(method: &str) -> Option<&'static str> {
     match method {

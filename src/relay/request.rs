@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::call::Asides;
+use super::states::State;
 use super::{Refusal, Relay};
 use crate::catalog::View;
 use crate::metrics::Method;
@@ -21,6 +22,8 @@ pub(super) struct Errand {
     pub(super) events: bool,
     pub(super) guard: CallGuard,
     pub(super) asides: Arc<Asides>,
+    /// What the client's `requestState` says, if it has one.
+    pub(super) state: Option<Box<State>>,
 }
 
 /// What a request is about.

@@ -9,7 +9,7 @@ use super::stdio::Stdio;
 use super::table::{Call, Unbound, gone};
 use super::web::{Begun, Web};
 use super::{Counts, Failure};
-use crate::mcp::Letter;
+use crate::mcp::{Letter, Revision};
 use crate::wire::Message;
 
 /// One live connection to a server. Callers share it in an `Arc`; dropping it ends a child and its group at once.
@@ -41,6 +41,16 @@ impl Link {
         }))
     }
 
+    /// Sends the question which revisions the server speaks, which those of the modern era answer. Over HTTP nothing
+    /// is found out with it; `None` where the server is known to speak only the older HTTP transport, which that era does
+    /// not have.
+    pub async fn discover(&self, id: u64, letter: Letter) -> Result<Option<Reply>, Failure> {
+        Ok(match &self.0 {
+            Way::Web(web) => web.discover(id, letter)?.map(|exchange| Reply(Answers::Http(exchange))),
+            Way::Stdio(stdio) => Some(Reply(Answers::Stdio(stdio.request(id, letter.text).await?))),
+        })
+    }
+
     /// Sends a notification, or a response of ours.
     pub async fn send(&self, text: Bytes) -> Result<(), Failure> {
         match &self.0 {
@@ -49,9 +59,9 @@ impl Link {
         }
     }
 
-    /// Tells the link which revision `initialize` agreed on: named in a header from 2025-06-18 on. A session id counts
+    /// Tells the link which revision is spoken from now on: named in a header from 2025-06-18 on. A session id counts
     /// only before this.
-    pub fn agree(&self, revision: &str) {
+    pub fn agree(&self, revision: Revision) {
         match &self.0 {
             Way::Web(web) => web.agree(revision),
             Way::Stdio(_) => {}
@@ -89,6 +99,14 @@ impl Link {
             Way::Web(web) => web.listen().await?,
             Way::Stdio(stdio) => Unasked::Stdio(stdio.listen()?),
         }))
+    }
+
+    /// Whether the server's process, if it is one of ours, still runs and talks.
+    pub fn is_alive(&self) -> bool {
+        match &self.0 {
+            Way::Web(_) => true,
+            Way::Stdio(stdio) => stdio.is_alive(),
+        }
     }
 
     /// What was dropped so far.

@@ -11,7 +11,7 @@ use super::http::{Exchange, Http, Sse, Stream};
 use super::link::{Answers, Unasked};
 use super::{Counts, Failure};
 use crate::config::{self, HttpTransport};
-use crate::mcp::Letter;
+use crate::mcp::{Letter, Revision};
 use crate::names::ServerName;
 use crate::wire::Message;
 
@@ -52,6 +52,14 @@ impl Web {
             }
             None => self.find_out(id, letter).await,
         }
+    }
+
+    /// Asks over streamable HTTP alone; `None` where the server is known not to speak it.
+    pub(super) fn discover(&self, id: u64, letter: Letter) -> Result<Option<Exchange>, Failure> {
+        if self.transport == HttpTransport::Sse || self.opened().is_some() || self.older.has(&self.url) {
+            return Ok(None);
+        }
+        self.http.request(id, letter).map(Some)
     }
 
     fn ask(&self, spoken: &Spoken, id: u64, letter: Letter) -> Result<Answers, Failure> {
@@ -109,7 +117,10 @@ impl Web {
         })
     }
 
-    pub(super) fn agree(&self, revision: &str) {
+    pub(super) fn agree(&self, revision: Revision) {
+        if revision.is_modern() {
+            self.spoken.set(Spoken::Streamable).ok(); // the era has no other
+        }
         self.http.agree(revision);
     }
 

@@ -1,15 +1,18 @@
 //! What callers do with a server: requests, notifications, wishes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::timeout;
 
+use super::era::Order;
 use super::state::{Ready, State, Status, Unavailable, ends_link};
 use super::subscriptions::{self, Missed, Subscription};
 use super::{Exchange, LevelWish, Upstream, Write};
-use crate::mcp::{Level, method};
+use crate::config::{Protocol, Reach};
+use crate::mcp::{Level, Revision, method};
 use crate::session::Session;
 use crate::transport::Failure;
 use crate::wire::Message;
@@ -25,6 +28,16 @@ pub enum SubscribeError {
 
 /// Of a server that offers no subscriptions.
 const NO_SUBSCRIPTIONS: &[u8] = br#"{"code":-32601,"message":"this server offers no subscriptions"}"#;
+
+/// Over which link a call goes.
+enum Way {
+    /// The one that is kept for all.
+    Shared,
+    /// One of the session's own.
+    Own,
+    /// One of the session's own, of the legacy era, if the server speaks that as well.
+    Mirror,
+}
 
 /// How long a call waits for a connection that is just being made.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -43,24 +56,62 @@ impl Upstream {
         write: Write<'_>,
     ) -> Result<Exchange, Unavailable> {
         let ready = match self.state() {
-            State::Ready(ready) => self.link_for(ready, session).await?,
+            State::Ready(ready) => self.link_for(ready, session, 0).await?,
             // A session's own link may outlive the shared one.
             State::Idle | State::Connecting | State::Down(_) | State::Stopped => {
                 match self.own.ready(session) {
                     Some(own) => own,
-                    None => self.link_for(self.ready_after(0).await?, session).await?,
+                    None => self.link_for(self.ready_after(0).await?, session, 0).await?,
                 }
             }
         };
         self.exchange(ready, session, write).await
     }
 
+    /// The link for a call of `session`, where `ready` is the one that is kept for all; an own one younger than the
+    /// generation `after`.
     async fn link_for(
         self: &Arc<Self>,
         ready: Arc<Ready>,
         session: &Arc<Session>,
+        after: u64,
     ) -> Result<Arc<Ready>, Unavailable> {
-        if ready.shared { Ok(ready) } else { Box::pin(self.own_link(session, 0)).await }
+        match self.way(&ready, session) {
+            Way::Shared => Ok(ready),
+            Way::Own => Box::pin(self.own_link(session, after)).await,
+            Way::Mirror => match Box::pin(self.own_link(session, after)).await {
+                Err(_) if self.modern_only.load(Ordering::Acquire) => Ok(ready),
+                found => found,
+            },
+        }
+    }
+
+    fn way(&self, ready: &Ready, session: &Session) -> Way {
+        let guest = session.is_guest();
+        if ready.is_modern() && !guest && self.is_mirrored() && !self.modern_only.load(Ordering::Acquire) {
+            Way::Mirror
+        } else if ready.shared || (guest && !(self.server.load().interactive)) {
+            Way::Shared // whoever has no session shares the state of the kept one, if the server has any
+        } else {
+            Way::Own
+        }
+    }
+
+    /// Whether a server of both eras is spoken to in the era of each client. Over HTTP it can be, and how such a server
+    /// asks a client works mostly in one era only; a child belongs to one era for good.
+    pub(super) fn is_mirrored(&self) -> bool {
+        let server = self.server.load();
+        matches!(server.reach, Reach::Http(_)) && server.protocol == Protocol::Auto
+    }
+
+    /// How a link of a session's own is greeted: as the kept one was, but for a server of both eras.
+    pub(super) fn order_for_own(&self) -> Order {
+        let legacy = self.hello().is_none_or(|hello| !hello.revision.is_modern());
+        match (self.is_mirrored(), legacy) {
+            (true, _) => Order::Legacy(Revision::LATEST_LEGACY),
+            (false, true) => Order::Initialize,
+            (false, false) => Order::Discover,
+        }
     }
 
     /// As [`begin`](Self::begin), on a link younger than the one that `failed` with a lost session.
@@ -74,11 +125,11 @@ impl Upstream {
         write: Write<'_>,
     ) -> Result<Exchange, Unavailable> {
         let ready = if failed.is_own_link() {
-            self.ready().await?; // while the server is away nobody dials
-            Box::pin(self.own_link(session, failed.generation())).await?
+            let ready = self.ready().await?; // while the server is away nobody dials
+            self.link_for(ready, session, failed.generation()).await?
         } else {
             let ready = self.ready_after(failed.generation()).await?;
-            self.link_for(ready, session).await?
+            self.link_for(ready, session, 0).await?
         };
         self.exchange(ready, session, write).await
     }
@@ -90,7 +141,7 @@ impl Upstream {
             Message::parse(text.clone(), usize::MAX).is_ok_and(|told| told.method() == method::ROOTS_CHANGED);
         let ready = match (self.own.ready(session), self.state()) {
             (Some(own), _) => own,
-            (None, State::Ready(ready)) if ready.shared && !roots => ready,
+            (None, State::Ready(ready)) if ready.shared && !roots && !ready.is_modern() => ready,
             (None, _) => return,
         };
         ready.say(text).await;

@@ -109,8 +109,11 @@ impl Exchange {
         self.flight.ready.owner.is_some()
     }
 
-    /// Tells the server that nobody waits for the answer any more.
+    /// Tells the server that nobody waits for the answer any more: over HTTP a modern one by reading no further.
     pub(super) async fn cancel(self, reason: &'static str) {
+        if self.flight.ready.is_modern() && !self.flight.ready.link.has_one_stream() {
+            return;
+        }
         let id = self.flight.id;
         let text = notification(method::CANCELLED, &format!(r#"{{"requestId":{id},"reason":"{reason}"}}"#));
         drop(self.reply); // nothing more is read from here on

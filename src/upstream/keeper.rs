@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::ear::{Ear, Heard};
-use super::handshake::{Attempt, Face, list};
+use super::handshake::{Attempt, Face};
+use super::lists::list;
 use super::pace::Pace;
 use super::state::{Ready, State, Why, ends_link};
 use super::{LATE_CALLS, Upstream};
@@ -120,12 +121,15 @@ impl Keeper {
             generation: self.upstream.generation(),
             limit,
             face: Face::Anyone,
+            order: None,
+            memory: &self.upstream.memory,
         };
         let ready = attempt.connect().await?;
         self.links += 1;
         self.attempt = 0;
         self.down_since = None;
         let ready = Arc::new(ready);
+        self.upstream.modern_only.store(false, Ordering::Release);
         self.upstream.hello.store(Some(ready.hello.clone()));
         if self.logged.take().is_some() || self.links == 1 {
             let hello = &ready.hello;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::handshake::ask;
+use super::ask::ask;
 use super::state::Ready;
 use crate::mcp::{Level, method};
 
@@ -49,7 +49,7 @@ impl Levels {
     /// while the server is being told is told as one.
     pub(super) async fn keep(&self, ready: &Ready) {
         let mut loudest = self.loudest.subscribe();
-        if !ready.hello.offers.logging {
+        if !ready.hello.offers.logging || ready.is_modern() {
             std::future::pending::<()>().await;
         }
         loop {
@@ -65,8 +65,11 @@ impl Levels {
 
 /// Tells the server of this link from which level on we want its log.
 pub(super) async fn set(ready: &Ready, level: Level) {
+    if ready.is_modern() {
+        return; // each request says it
+    }
     let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
-    match timeout(LIMIT, ask(&ready.link, ready.id(), method::SET_LEVEL, &params)).await {
+    match timeout(LIMIT, ask(ready, method::SET_LEVEL, &params)).await {
         Ok(Ok(_)) => {}
         Ok(Err(failure)) => tracing::debug!(%failure, "the level of the log could not be set"),
         Err(_) => tracing::debug!("the level of the log could not be set within {LIMIT:?}"),

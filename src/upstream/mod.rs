@@ -3,14 +3,18 @@
 //! An [`Upstream`] is shared by everybody who calls the server; a keeper task of its own is the only one that changes
 //! its [`State`]. Knows of no other upstream.
 
+mod ask;
 mod calls;
 mod ear;
+mod era;
 mod exchange;
 mod flights;
+mod greet;
 mod handshake;
 mod keeper;
 mod legs;
 mod levels;
+mod lists;
 mod news;
 mod own;
 mod pace;
@@ -46,6 +50,7 @@ use crate::mcp::{Features, Hello, method};
 use crate::metrics::ServerSeries;
 use crate::transport::{Dialer, Failure};
 use crate::wire::{self, Message, quoted};
+use era::Memory;
 use keeper::Keeper;
 use levels::Levels;
 use own::Own;
@@ -83,6 +88,10 @@ pub struct Upstream {
     levels: Arc<Levels>,
     /// The links of single sessions.
     own: Own,
+    /// How it stands with the eras of the protocol.
+    memory: Arc<Memory>,
+    /// It speaks the modern era, and refused a session's own link of the legacy one.
+    modern_only: AtomicBool,
     allowances: Allowances,
     wishes: Wishes,
     series: Arc<ServerSeries>,
@@ -144,6 +153,10 @@ impl Upstream {
             || Subscriptions::new(server.name.clone(), shared.news.clone(), shared.tasks.clone()),
             |before| before.subscriptions.clone(),
         );
+        let memory = before
+            .filter(|before| before.server.load().reach == server.reach)
+            .map(|before| before.memory.clone())
+            .unwrap_or_default();
         let upstream = Arc::new(Self {
             server: ArcSwap::new(server),
             status: watch::Sender::new(Status { state: first, listings: 0 }),
@@ -155,6 +168,8 @@ impl Upstream {
             subscriptions,
             levels: before.map(|before| before.levels.clone()).unwrap_or_default(),
             own: Own::default(),
+            memory,
+            modern_only: AtomicBool::new(false),
             allowances: Allowances::default(),
             wishes: Wishes::default(),
             series,

@@ -136,6 +136,11 @@ impl State {
 }
 
 impl Ready {
+    /// Whether it is of the era without handshakes and sessions.
+    pub(super) fn is_modern(&self) -> bool {
+        self.hello.revision.is_modern()
+    }
+
     /// An id for a request.
     pub(super) fn id(&self) -> u64 {
         self.ids.fetch_add(1, Ordering::Relaxed) + 1

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::handshake::ask;
+use super::ask::ask;
 use super::news::{News, Notice};
 use super::state::Ready;
 use crate::mcp::method;
@@ -202,7 +202,7 @@ impl Subscriptions {
         let _turn = self.turns.acquire().await;
         let params = format!(r#"{{"uri":{}}}"#, quoted(uri));
         tokio::select! {
-            answer = timeout(LIMIT, ask(&ready.link, ready.id(), method, &params)) => {
+            answer = timeout(LIMIT, ask(ready, method, &params)) => {
                 answer.unwrap_or_else(|_| Err(Failure::Cut(format!("no answer within {LIMIT:?}"))))
             }
             () = ready.over.cancelled() => Err(Failure::Cut("the connection was lost".into())),

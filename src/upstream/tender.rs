@@ -2,11 +2,14 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::ear::{Ear, Heard};
+use super::era::Memory;
+use super::greet::refuses;
 use super::handshake::{Attempt, Face};
 use super::keeper::{Running, finished};
 use super::levels;
@@ -115,9 +118,15 @@ impl Tender {
             generation: upstream.generation(),
             limit: server.connect_timeout,
             face: Face::One(self.line.owner.clone(), capabilities),
+            order: Some(upstream.order_for_own()),
+            memory: &Memory::default(),
         };
         let interval = upstream.shared.limits.reconnect_interval;
         let ready = attempt.connect().await.map_err(|failure| {
+            if upstream.is_mirrored() && refuses(&failure) {
+                upstream.modern_only.store(true, Ordering::Release);
+                return Unavailable::soon("speaks no revision with sessions");
+            }
             tracing::warn!(server = %server.name, "a session's own connection could not be made: {failure}");
             upstream.own.failed(interval);
             upstream.unavailable_after(&failure)

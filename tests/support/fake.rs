@@ -75,6 +75,9 @@ pub(super) struct Shared {
     connections: TaskTracker,
 }
 
+/// What servers of before 2026-07-28 say to methods that they do not know.
+const UNKNOWN: &str = r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":-32601,"message":"Method not found"}}"#;
+
 #[derive(Deserialize)]
 struct Head<'a> {
     #[serde(borrow)]
@@ -106,6 +109,7 @@ impl Seen {
             }
             "tools/call" => (script.call)(self),
             "ping" => Reply::Result("{}".into()),
+            "server/discover" => Reply::Text(UNKNOWN.into()),
             "prompts/list" => Reply::Result(format!(r#"{{"prompts":[{}]}}"#, script.prompts.join(","))),
             "resources/list" => Reply::Result(format!(r#"{{"resources":[{}]}}"#, script.resources.join(","))),
             "resources/templates/list" => {

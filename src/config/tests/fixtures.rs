@@ -187,6 +187,8 @@ fn every_setting_arrives() {
         calls_per_session: 2,
         connections: Some(3),
         connection_idle: Duration::from_secs(20),
+        holds: 20,
+        hold_time: Duration::from_secs(60),
         first_list_wait: Duration::ZERO,
         reconnect_interval: Duration::from_millis(250),
         refresh_interval: Duration::from_secs(120),

@@ -152,11 +152,11 @@ impl Exchange {
                 return Err(Failure::Cut("the stream ended without an answer".into()));
             }
             Verdict::Json => {
-                self.offered = self.head.session_of(&response);
+                self.offered = self.session_of(&response);
                 self.stage = Stage::Reading(Whole::new(response.into_body(), self.http.sizes.message), None);
             }
             Verdict::Events => {
-                self.offered = self.head.session_of(&response);
+                self.offered = self.session_of(&response);
                 self.stage = Stage::Streaming(Box::new(Events::new(response.into_body(), self.http.sizes)));
             }
             Verdict::Error(code) => {
@@ -177,6 +177,12 @@ impl Exchange {
             }
         }
         Ok(())
+    }
+
+    /// The session id that comes with a response. The modern era has none, whatever a server says.
+    fn session_of(&self, response: &Response<Body>) -> Option<HeaderValue> {
+        let modern = matches!(&self.what, What::Post(letter) if !letter.mirror.is_empty());
+        if modern { None } else { self.head.session_of(response) }
     }
 
     /// The body is there: with one message or, in revision 2025-03-26, several. With an error status it may be an answer

@@ -12,14 +12,11 @@ use hyper::{Method, Response, Uri};
 use super::judge::{Away, Verdict, judge, within};
 use super::lease::Request;
 use crate::config;
-use crate::mcp::Letter;
+use crate::mcp::{Letter, Revision};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-
-/// From this revision on a client says which one was agreed on.
-const REVISION_HEADER_SINCE: &str = "2025-06-18";
 
 /// Ours to set: a configured value would break the message's framing or what we can read.
 const OURS: [HeaderName; 10] = [
@@ -81,14 +78,12 @@ impl Head {
         next
     }
 
-    /// With the revision that `initialize` agreed on.
-    pub(super) fn with_revision(&self, revision: &str) -> Self {
+    /// With the revision that is spoken from now on.
+    pub(super) fn with_revision(&self, revision: Revision) -> Self {
         let mut next = self.clone();
         next.agreed = true;
-        match HeaderValue::from_str(revision) {
-            // Revisions are dates, so they compare as text.
-            Ok(value) if revision >= REVISION_HEADER_SINCE => drop(next.headers.insert(REVISION, value)),
-            _ => {}
+        if revision >= Revision::V2025_06_18 {
+            next.headers.insert(REVISION, HeaderValue::from_static(revision.as_str()));
         }
         next
     }
@@ -263,20 +258,20 @@ mod tests {
 
     #[test]
     fn the_revision_is_told_from_2025_06_18_on() {
-        let revision = |revision: &str| {
+        let revision = |revision| {
             let head = head(&[]).with_revision(revision);
             head.request(&What::Delete, false).headers().get(REVISION).cloned()
         };
-        assert_eq!(revision("2025-03-26"), None);
-        assert_eq!(revision("2025-06-18").unwrap(), "2025-06-18");
-        assert_eq!(revision("2025-11-25\r\n"), None);
+        assert_eq!(revision(Revision::V2025_03_26), None);
+        assert_eq!(revision(Revision::V2025_06_18).unwrap(), "2025-06-18");
+        assert_eq!(revision(Revision::LATEST).unwrap(), "2026-07-28");
     }
 
     #[test]
     fn only_the_handshake_gives_a_session() {
         let id = HeaderValue::from_static("a");
         assert!(head(&[]).with_session(&id).has_session);
-        assert!(!head(&[]).with_revision("2025-11-25").with_session(&id).has_session);
+        assert!(!head(&[]).with_revision(Revision::V2025_11_25).with_session(&id).has_session);
         let mut headers = HeaderMap::new();
         for (value, fine) in [("a!~", true), ("a b", false), ("", false)] {
             headers.insert(SESSION, HeaderValue::from_static(value));

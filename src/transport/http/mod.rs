@@ -50,7 +50,7 @@ use super::tally::Tally;
 use super::text::Secrets;
 use super::{Failure, Sizes};
 use crate::config;
-use crate::mcp::Letter;
+use crate::mcp::{Letter, Revision};
 
 /// Redirects followed for one message.
 const HOPS: u8 = 3;
@@ -129,7 +129,7 @@ impl Http {
         sending.await.map_err(|failure| self.told(failure))
     }
 
-    pub(super) fn agree(&self, revision: &str) {
+    pub(super) fn agree(&self, revision: Revision) {
         self.head.rcu(|head| head.with_revision(revision));
     }
 

@@ -6,6 +6,7 @@ use tokio::join;
 
 use super::{Http, Sse};
 use crate::config::{HttpTransport, Reach};
+use crate::mcp::Revision;
 use crate::names::ServerName;
 use crate::transport::testing::{
     Asked, Connection, EVENTS, Peer, SIZES, all, call, chunk, response, result, speaking,
@@ -102,7 +103,7 @@ async fn messages_go_where_the_stream_says() {
         let asking = async {
             ask(&link, 1).await.1.unwrap();
             assert!(link.has_session());
-            link.agree("2025-06-18");
+            link.agree(Revision::V2025_06_18);
             link.send(call(2)).await.unwrap();
         };
         let ((), (asked, one, note, _stream)) = join!(asking, serving);
@@ -127,7 +128,7 @@ async fn messages_go_where_the_stream_says() {
 async fn an_older_revision_is_not_named() {
     let peer = Peer::new().await;
     let (link, _stream, mut posts) = open(&peer).await;
-    link.agree("2024-11-05");
+    link.agree(Revision::V2024_11_05);
     let (sent, asked) = join!(link.send(call(2)), posts.answer(TAKEN));
     sent.unwrap();
     assert_eq!(asked.header("mcp-protocol-version"), None);

@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 
 use super::Http;
 use crate::config::Reach;
+use crate::mcp::Revision;
 use crate::transport::testing::{EVENTS, Peer, SIZES, all, call, chunk, http, json, link, response, result};
 use crate::transport::{Failure, Link};
 use crate::wire::{Kind, Message};
@@ -194,7 +195,7 @@ async fn the_session_of_the_handshake_is_kept_and_ended() {
         assert!(!link.has_session(), "an error gives no session");
         ask(&link, 2).await.1.unwrap();
         assert!(link.has_session());
-        link.agree("2025-06-18");
+        link.agree(Revision::V2025_06_18);
         link.send(call(3)).await.unwrap();
         assert_eq!(ask(&link, 4).await.1.unwrap_err(), Failure::SessionGone);
         link.close().await;

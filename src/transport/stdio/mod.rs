@@ -99,6 +99,10 @@ impl Stdio {
         self.common.table.listen()
     }
 
+    pub(super) fn is_alive(&self) -> bool {
+        self.common.table.ended().is_none()
+    }
+
     pub(super) fn settled(&self) {
         self.orders.settled.cancel();
     }

@@ -1,0 +1,50 @@
+//! Requests of our own, in the words of the revision that the server speaks.
+
+use super::state::Ready;
+use crate::mcp::{Letter, Revision};
+use crate::transport::{Failure, Link, Reply};
+use crate::wire::{Kind, Message, members};
+
+/// The answer to a request of ours on a link that is ready, of those that may reach the server twice.
+pub(super) async fn ask(ready: &Ready, method: &str, params: &str) -> Result<Message, Failure> {
+    ask_as(&ready.link, ready.hello.revision, ready.id(), method, params).await
+}
+
+/// As [`ask`], on a link of which nothing is known yet.
+pub(super) async fn ask_as(
+    link: &Link,
+    revision: Revision,
+    id: u64,
+    method: &str,
+    params: &str,
+) -> Result<Message, Failure> {
+    answer_of(link.request(id, Letter::ours(revision, id, method, params)).await?).await
+}
+
+/// Waits for the answer.
+pub(super) async fn answer_of(reply: Reply) -> Result<Message, Failure> {
+    let mut reply = reply.repeatable();
+    loop {
+        let message = reply.next().await?;
+        if matches!(message.kind(), Kind::Result | Kind::Error) {
+            return Ok(message);
+        }
+    }
+}
+
+/// The raw result.
+pub(super) fn result_of(answer: &Message) -> Result<&str, Failure> {
+    let body = answer.body().unwrap_or_default();
+    if answer.kind() == Kind::Result {
+        return Ok(body);
+    }
+    let told: String = body.chars().take(200).collect();
+    Err(Failure::Garbage(format!("it answered with the error {told}")))
+}
+
+/// The code of an error.
+pub(super) fn error_code(answer: &Message) -> Option<i64> {
+    let error = (answer.kind() == Kind::Error).then(|| answer.body()).flatten()?;
+    let [code] = members(error, ["code"]).ok()?;
+    error.get(code?)?.parse().ok()
+}
