@@ -41,7 +41,7 @@ use crate::catalog::{Audience, BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::meta::SERVER_INFO;
-use crate::mcp::{IDENTITY, Feature, Shown, method};
+use crate::mcp::{Feature, IDENTITY, Shown, method};
 use crate::session::{Keyring, Session};
 use crate::wire::{self, Kind, Message};
 use holds::Holds;
@@ -234,9 +234,8 @@ impl Relay {
         ) {
             Ok(result) if audience.modern => {
                 let caching = relay.caching(snapshot, &view, feature);
-                let start = format!(
-                    r#"{{"resultType":"complete",{caching},"_meta":{{"{SERVER_INFO}":{IDENTITY}}},"#
-                );
+                let start =
+                    format!(r#"{{"resultType":"complete",{caching},"_meta":{{"{SERVER_INFO}":{IDENTITY}}},"#);
                 wire::response_of(id, &[start.as_bytes(), result.get(1..).unwrap_or_default()])
             }
             Ok(result) => wire::response(id, &result),
