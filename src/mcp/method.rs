@@ -69,3 +69,5 @@ pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 pub const ROOTS_LIST: &str = "roots/list";
 /// The client's roots are others now.
 pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
+/// Answers what a task asked (the extension for tasks).
+pub const TASKS_UPDATE: &str = "tasks/update";

@@ -21,3 +21,5 @@ pub use level::Level;
 pub use offers::Offers;
 pub use revision::Revision;
 pub use task_support::TaskSupport;
+mod stub;
+pub use stub::*;

@@ -141,6 +141,8 @@ labels! {
         Busy = "busy",
         /// A revision that we do not speak.
         Revision = "revision",
+        /// A header that does not repeat what the body says.
+        Header = "header",
         /// On the way out.
         Draining = "draining",
     }

@@ -4,7 +4,9 @@
 
 mod answer;
 mod asides;
+mod caching;
 mod call;
+mod discover;
 mod follow;
 mod forward;
 mod hold;
@@ -12,6 +14,7 @@ mod holds;
 mod initialize;
 mod legs;
 mod level;
+mod listen;
 mod misses;
 mod notes;
 mod own;
@@ -31,12 +34,14 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 pub use call::{Call, Step};
+pub use listen::Listen;
 pub use refusal::Refusal;
 
 use crate::catalog::{Audience, BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
-use crate::mcp::{Feature, method};
+use crate::mcp::meta::SERVER_INFO;
+use crate::mcp::{IDENTITY, Feature, Shown, method};
 use crate::session::{Keyring, Session};
 use crate::wire::{self, Kind, Message};
 use holds::Holds;
@@ -74,6 +79,8 @@ pub struct Caller {
     pub view: View,
     /// The client takes a stream of events as the answer.
     pub events: bool,
+    /// The arguments that its headers repeat.
+    pub shown: Shown,
 }
 
 /// What becomes of a message.
@@ -133,6 +140,7 @@ impl Relay {
         let id = message.id().unwrap_or_default();
         match message.method() {
             method::PING => Handled::Now(wire::response(&id, b"{}")),
+method::DISCOVER if caller.session.is_guest() => Handled::Now(self.discover(&caller.view, &id)),
             method::TOOLS_CALL => self.asking(caller, message, tool::call),
             method::PROMPTS_GET => self.asking(caller, message, route::prompt),
             method::COMPLETE => self.later(caller, message, route::complete),
@@ -217,12 +225,20 @@ impl Relay {
         };
         let (view, agreed) = (caller.view.clone(), caller.session.agreed());
         let audience = Audience::of(&agreed.revision, &agreed.capabilities);
+        let relay = self.clone();
         let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
             &view,
             feature,
             audience,
             cursor.as_deref(),
         ) {
+            Ok(result) if audience.modern => {
+                let caching = relay.caching(snapshot, &view, feature);
+                let start = format!(
+                    r#"{{"resultType":"complete",{caching},"_meta":{{"{SERVER_INFO}":{IDENTITY}}},"#
+                );
+                wire::response_of(id, &[start.as_bytes(), result.get(1..).unwrap_or_default()])
+            }
             Ok(result) => wire::response(id, &result),
             Err(BadCursor) => Refusal::BadCursor.answer(Some(id)),
         };
