@@ -1,9 +1,12 @@
 //! A message on its way to a server, with what HTTP repeats of it.
 
 use bytes::Bytes;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::HeaderValue;
 
+use super::envelope::{envelope_members, enveloped_params};
 use super::header;
+use super::hello::IDENTITY;
+use super::mirror::Mirror;
 use super::revision::Revision;
 use crate::wire::request;
 
@@ -15,11 +18,6 @@ pub struct Letter {
     /// What its HTTP headers say of it; nothing where a legacy server is to get it.
     pub mirror: Mirror,
 }
-
-/// What the headers of a modern request repeat of its body (specification, `basic/transports`, "standard headers"), so
-/// that whoever passes it on need not read it. Values are encoded already.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mirror(Vec<(HeaderName, HeaderValue)>);
 
 impl Letter {
     /// A message without such headers.
@@ -33,18 +31,10 @@ impl Letter {
         if !revision.is_modern() {
             return Self::plain(request(id, method, params));
         }
-        let rest = params.strip_prefix('{').unwrap_or("}");
-        let comma = if rest == "}" { "" } else { "," };
-        let enveloped = format!(
-            r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"{revision}","io.modelcontextprotocol/clientCapabilities":{{}},"io.modelcontextprotocol/clientInfo":{{"name":"trunkline","version":"{}"}}}}{comma}{rest}"#,
-            env!("CARGO_PKG_VERSION")
-        );
-        let value = |text: &str| HeaderValue::from_str(text).ok();
-        let headers = [
-            (header::PROTOCOL_VERSION.clone(), value(revision.as_str())),
-            (HeaderName::from_static("mcp-method"), value(method)),
-        ];
-        let mirror = headers.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        let enveloped = enveloped_params(params, &envelope_members(revision, "{}", IDENTITY, None));
+        let version = HeaderValue::from_static(revision.as_str());
+        let mirror = Mirror::of(revision, method, None, &[], None);
+        let mirror = mirror.iter().cloned().chain([(header::PROTOCOL_VERSION.clone(), version)]).collect();
         Self { text: request(id, method, &enveloped), mirror }
     }
 }
@@ -52,23 +42,5 @@ impl Letter {
 impl From<Bytes> for Letter {
     fn from(text: Bytes) -> Self {
         Self::plain(text)
-    }
-}
-
-impl Mirror {
-    /// The headers.
-    pub fn iter(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
-        self.0.iter()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl FromIterator<(HeaderName, HeaderValue)> for Mirror {
-    fn from_iter<I: IntoIterator<Item = (HeaderName, HeaderValue)>>(headers: I) -> Self {
-        Self(headers.into_iter().collect())
     }
 }

@@ -140,7 +140,7 @@ impl Relay {
         let id = message.id().unwrap_or_default();
         match message.method() {
             method::PING => Handled::Now(wire::response(&id, b"{}")),
-method::DISCOVER if caller.session.is_guest() => Handled::Now(self.discover(&caller.view, &id)),
+            method::DISCOVER if caller.session.is_guest() => Handled::Now(self.discover(&caller.view, &id)),
             method::TOOLS_CALL => self.asking(caller, message, tool::call),
             method::PROMPTS_GET => self.asking(caller, message, route::prompt),
             method::COMPLETE => self.later(caller, message, route::complete),
