@@ -41,7 +41,7 @@ use crate::catalog::{Audience, BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::meta::SERVER_INFO;
-use crate::mcp::{IDENTITY, Feature, Shown, method};
+use crate::mcp::{Feature, IDENTITY, Shown, method};
 use crate::session::{Keyring, Session};
 use crate::wire::{self, Kind, Message};
 use holds::Holds;
@@ -65,6 +65,8 @@ pub struct Relay {
     orphans: TaskTracker,
     /// Clients' notifications on their way to servers.
     telling: Arc<Semaphore>,
+    /// Clients without sessions that listen.
+    listening: Arc<Semaphore>,
 }
 
 /// Most clients' notifications that are on their way at a time.
@@ -99,6 +101,7 @@ impl Relay {
     pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>, keys: Arc<Keyring>) -> Arc<Self> {
         Arc::new(Self {
             holds: Arc::new(Holds::new(fleet.limits())),
+            listening: Arc::new(Semaphore::new(fleet.limits().sessions.min(Semaphore::MAX_PERMITS))),
             fleet,
             clock,
             keys,
@@ -234,9 +237,8 @@ impl Relay {
         ) {
             Ok(result) if audience.modern => {
                 let caching = relay.caching(snapshot, &view, feature);
-                let start = format!(
-                    r#"{{"resultType":"complete",{caching},"_meta":{{"{SERVER_INFO}":{IDENTITY}}},"#
-                );
+                let start =
+                    format!(r#"{{"resultType":"complete",{caching},"_meta":{{"{SERVER_INFO}":{IDENTITY}}},"#);
                 wire::response_of(id, &[start.as_bytes(), result.get(1..).unwrap_or_default()])
             }
             Ok(result) => wire::response(id, &result),
