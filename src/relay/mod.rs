@@ -18,14 +18,17 @@ mod listen;
 mod misses;
 mod notes;
 mod own;
+mod project;
 mod refusal;
 mod request;
 mod resources;
+mod rounds;
 mod route;
 mod states;
 mod tasks;
 mod tool;
 mod uris;
+mod write;
 
 use std::sync::Arc;
 
@@ -41,7 +44,7 @@ use crate::catalog::{Audience, BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::meta::SERVER_INFO;
-use crate::mcp::{IDENTITY, Feature, Shown, method};
+use crate::mcp::{Feature, IDENTITY, Shown, method};
 use crate::session::{Keyring, Session};
 use crate::wire::{self, Kind, Message};
 use holds::Holds;
@@ -210,7 +213,8 @@ impl Relay {
         Ok(Call::start(&self.orphans, |asides| {
             let state = state.map(Box::new);
             let (relay, view) = (self.clone(), caller.view.clone());
-            run(Errand { relay, view, events: asked, guard, asides, state }, message)
+            let shown = caller.shown.clone();
+            run(Errand { relay, view, events: asked, guard, asides, shown, state }, message)
         }))
     }
 
@@ -234,9 +238,8 @@ impl Relay {
         ) {
             Ok(result) if audience.modern => {
                 let caching = relay.caching(snapshot, &view, feature);
-                let start = format!(
-                    r#"{{"resultType":"complete",{caching},"_meta":{{"{SERVER_INFO}":{IDENTITY}}},"#
-                );
+                let start =
+                    format!(r#"{{"resultType":"complete",{caching},"_meta":{{"{SERVER_INFO}":{IDENTITY}}},"#);
                 wire::response_of(id, &[start.as_bytes(), result.get(1..).unwrap_or_default()])
             }
             Ok(result) => wire::response(id, &result),
