@@ -14,14 +14,12 @@ pub(super) fn url_mode(params: &str) -> bool {
 
 /// The edits that make the form in the raw `params` one of 2025-06-18.
 pub(super) fn older_schema(params: &str) -> Result<Vec<Edit>, Unable> {
-    let mut edits = vec![];
-    for schema in found(params, 0..params.len(), "requestedSchema") {
-        edits.extend(Rewrite { drop: &["$schema"], ..Rewrite::default() }.edits(params, schema.clone()));
-        for properties in found(params, schema, "properties") {
-            for property in members_of(params, properties) {
-                edits.extend(older_property(params, property.value)?);
-            }
-        }
+    let Some(schema) = found(params, 0..params.len(), "requestedSchema") else { return Ok(vec![]) };
+    let dialect = Rewrite { drop: &["$schema"], ..Rewrite::default() };
+    let mut edits = dialect.edits(params, schema.clone());
+    let properties = found(params, schema, "properties");
+    for property in properties.map_or(vec![], |at| members_of(params, at)) {
+        edits.extend(older_property(params, property.value)?);
     }
     Ok(edits)
 }
