@@ -18,14 +18,17 @@ mod listen;
 mod misses;
 mod notes;
 mod own;
+mod project;
 mod refusal;
 mod request;
 mod resources;
+mod rounds;
 mod route;
 mod states;
 mod tasks;
 mod tool;
 mod uris;
+mod write;
 
 use std::sync::Arc;
 
@@ -212,8 +215,9 @@ impl Relay {
         let guard = caller.session.begin(&id).map_err(|error| Refusal::Begin(error).answer(Some(&id)))?;
         Ok(Call::start(&self.orphans, |asides| {
             let state = state.map(Box::new);
-            let (relay, view, shown) = (self.clone(), caller.view.clone(), caller.shown.clone());
-            run(Errand { relay, view, events: asked, shown, guard, asides, state }, message)
+            let (relay, view) = (self.clone(), caller.view.clone());
+            let shown = caller.shown.clone();
+            run(Errand { relay, view, events: asked, guard, asides, shown, state }, message)
         }))
     }
 
