@@ -16,6 +16,7 @@ mod listing;
 mod manner;
 mod menu;
 mod part;
+mod wrap;
 
 pub use audience::Audience;
 pub use build::{Catalog, Route, View};

@@ -155,6 +155,12 @@ pub(super) const LIMITS: &[Key] = &[
         "How often a list is fetched where a server cannot tell of changes (60s).",
     ),
     key(
+        "listTtl",
+        Duration,
+        Read,
+        "How long clients may keep lists of servers that tell of changes but not for how long (60s).",
+    ),
+    key(
         "drainDelay",
         Duration,
         Read,

@@ -99,6 +99,8 @@ pub struct Limits {
     pub reconnect_interval: Duration,
     /// How often a listing is fetched again where the server cannot tell us of changes.
     pub refresh_interval: Duration,
+    /// For how long clients may keep lists of servers that tell of changes and do not say for how long.
+    pub list_ttl: Duration,
     /// How long readiness fails before the listener closes, at the end.
     pub drain_delay: Duration,
     /// How long calls in flight may run on, at the end.
@@ -121,6 +123,7 @@ impl Default for Limits {
             first_list_wait: Duration::from_secs(5), // npx needs a few seconds to start a server
             reconnect_interval: Duration::from_secs(10), // LibreChat's own figure
             refresh_interval: Duration::from_secs(60),
+            list_ttl: Duration::from_secs(60), // a client that misses a change is not wrong for longer
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30), // Kubernetes' default grace
         }

@@ -206,6 +206,7 @@ fn limits(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Limits {
     set(&mut limits.first_list_wait, reader.span(&inner, "firstListWait"));
     set(&mut limits.reconnect_interval, reader.duration(&inner, "reconnectInterval"));
     set(&mut limits.refresh_interval, reader.duration(&inner, "refreshInterval"));
+    set(&mut limits.list_ttl, reader.span(&inner, "listTtl"));
     set(&mut limits.drain_delay, reader.span(&inner, "drainDelay"));
     set(&mut limits.drain_timeout, reader.span(&inner, "drainTimeout"));
     limits

@@ -1,13 +1,11 @@
 //! A message on its way to a server, with what HTTP repeats of it.
 
 use bytes::Bytes;
-use hyper::header::HeaderValue;
 
 use super::envelope::{envelope_members, enveloped_params};
-use super::header;
-use super::hello::IDENTITY;
 use super::mirror::Mirror;
 use super::revision::Revision;
+use super::{IDENTITY, method};
 use crate::wire::request;
 
 /// A message on its way to a server.
@@ -26,16 +24,20 @@ impl Letter {
     }
 
     /// A request of our own, for nobody in particular, in the words of `revision`; `params` is a raw object without
-    /// `_meta`. The headers say the revision as well: before a handshake nobody else does.
+    /// `_meta`.
     pub fn ours(revision: Revision, id: u64, method: &str, params: &str) -> Self {
         if !revision.is_modern() {
             return Self::plain(request(id, method, params));
         }
-        let enveloped = enveloped_params(params, &envelope_members(revision, "{}", IDENTITY, None));
-        let version = HeaderValue::from_static(revision.as_str());
+        let members = envelope_members(revision, "{}", IDENTITY, None);
         let mirror = Mirror::of(revision, method, None, &[], None);
-        let mirror = mirror.iter().cloned().chain([(header::PROTOCOL_VERSION.clone(), version)]).collect();
-        Self { text: request(id, method, &enveloped), mirror }
+        Self { text: request(id, method, &enveloped_params(params, &members)), mirror }
+    }
+
+    /// What a server is asked for before anything is agreed on: so the headers say the revision as well.
+    pub fn discover(revision: Revision, id: u64) -> Self {
+        let letter = Self::ours(revision, id, method::DISCOVER, "{}");
+        Self { mirror: letter.mirror.naming(revision), ..letter }
     }
 }
 

@@ -4,8 +4,6 @@
 pub const INITIALIZE: &str = "initialize";
 /// The client has read the answer to `initialize`.
 pub const INITIALIZED: &str = "notifications/initialized";
-/// What of a listen's wishes is granted (from 2026-07-28 on).
-pub const LISTENING: &str = "notifications/subscriptions/acknowledged";
 /// Are you there?
 pub const PING: &str = "ping";
 /// What tools are there?

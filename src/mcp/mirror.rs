@@ -2,6 +2,7 @@
 //! `basic/transports/streamable-http`, "Request Metadata" and "Value Encoding").
 
 use std::borrow::Cow;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +13,7 @@ use super::revision::Revision;
 use super::{header, method};
 
 /// What the headers repeat; values are encoded already.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Mirror(Vec<(HeaderName, HeaderValue)>);
 
 impl Mirror {
@@ -37,6 +38,13 @@ impl Mirror {
         Self(headers)
     }
 
+    /// With the revision, where the connection does not say it by itself yet.
+    #[must_use]
+    pub fn naming(mut self, revision: Revision) -> Self {
+        self.0.push((header::PROTOCOL_VERSION.clone(), HeaderValue::from_static(revision.as_str())));
+        self
+    }
+
     /// The headers, in order.
     pub fn iter(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
         self.0.iter()
@@ -45,6 +53,13 @@ impl Mirror {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// Counts: arguments may be secret.
+impl fmt::Debug for Mirror {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mirror({} headers)", self.0.len())
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod answer;
 mod asides;
+mod caching;
 mod call;
 mod discover;
 mod follow;
@@ -14,7 +15,6 @@ mod initialize;
 mod legs;
 mod level;
 mod listen;
-mod lists;
 mod misses;
 mod notes;
 mod own;
@@ -40,7 +40,8 @@ pub use refusal::Refusal;
 use crate::catalog::{Audience, BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
-use crate::mcp::{Feature, Shown, method};
+use crate::mcp::meta::SERVER_INFO;
+use crate::mcp::{Feature, IDENTITY, Shown, method};
 use crate::session::{Keyring, Session};
 use crate::wire::{self, Kind, Message};
 use holds::Holds;
@@ -227,14 +228,20 @@ impl Relay {
         };
         let (view, agreed) = (caller.view.clone(), caller.session.agreed());
         let audience = Audience::of(&agreed.revision, &agreed.capabilities);
-        let revision = caller.session.speaks();
+        let relay = self.clone();
         let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
             &view,
             feature,
             audience,
             cursor.as_deref(),
         ) {
-            Ok(result) => lists::answer(snapshot, &view, feature, revision, id, &result),
+            Ok(result) if audience.modern => {
+                let caching = relay.caching(snapshot, &view, feature);
+                let start =
+                    format!(r#"{{"resultType":"complete",{caching},"_meta":{{"{SERVER_INFO}":{IDENTITY}}},"#);
+                wire::response_of(id, &[start.as_bytes(), result.get(1..).unwrap_or_default()])
+            }
+            Ok(result) => wire::response(id, &result),
             Err(BadCursor) => Refusal::BadCursor.answer(Some(id)),
         };
         let snapshot = self.fleet.snapshot();

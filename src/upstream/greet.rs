@@ -114,7 +114,7 @@ impl Greeter<'_> {
 
     async fn discover(&self) -> Result<Found, Failure> {
         for id in DISCOVER {
-            let letter = Letter::ours(Revision::LATEST, id, method::DISCOVER, "{}");
+            let letter = Letter::discover(Revision::LATEST, id);
             let Some(reply) = self.link.discover(id, letter).await? else { return Ok(Found::Unasked) };
             let answer = match answer_of(reply).await {
                 Ok(answer) => answer,

@@ -1,3 +1,4 @@
+mod audiences;
 mod pages;
 mod resources;
 mod views;
