@@ -1,9 +1,9 @@
 //! Requests of our own, in the words of the revision that the server speaks.
 
 use super::state::Ready;
-use crate::mcp::{IDENTITY, Letter, Mirror, Revision, enveloped_params, envelope_members};
+use crate::mcp::{IDENTITY, Letter, Mirror, Revision, envelope_members, enveloped_params};
 use crate::transport::{Failure, Link, Reply};
-use crate::wire::{Kind, Message, members, request};
+use crate::wire::{Code, Kind, Message, members, request};
 
 /// A request of ours, for nobody in particular; `params` is a raw object.
 pub(super) fn letter(revision: Revision, id: u64, method: &str, params: &str) -> Letter {
@@ -50,6 +50,19 @@ pub(super) fn result_of(answer: &Message) -> Result<&str, Failure> {
     }
     let told: String = body.chars().take(200).collect();
     Err(Failure::Garbage(format!("it answered with the error {told}")))
+}
+
+/// Whether `answer` says that the method is not known.
+pub(super) fn is_unknown_method(answer: &Message) -> bool {
+    error_code(answer) == Some(i64::from(Code::MethodNotFound.number()))
+}
+
+/// Whether `answer` to a request of ours says that the server does not speak this revision any more.
+pub(super) fn disowns(revision: Revision, answer: &Message) -> bool {
+    let is = |code: Code, found| i64::from(code.number()) == found;
+    error_code(answer).is_some_and(|code| {
+        is(Code::UnsupportedRevision, code) || (!revision.is_modern() && is(Code::HeaderMismatch, code))
+    })
 }
 
 /// The code of an error.

@@ -28,8 +28,16 @@ pub async fn try_once(dialer: &Dialer, server: &Server) -> Result<(Arc<Hello>, L
     let trying = async {
         let limit = server.connect_timeout;
         let (face, memory) = (Face::Nobody, Memory::default());
-        let attempt =
-            Attempt { dialer, server, series: None, generation: 1, limit, face, order: None, memory: &memory };
+        let attempt = Attempt {
+            dialer,
+            server,
+            series: None,
+            generation: 1,
+            limit,
+            face,
+            order: None,
+            memory: &memory,
+        };
         let ready = Arc::new(attempt.connect().await?);
         let listing = list(ready.clone(), Features::ALL, Listing::default()).await;
         ready.link.close().await;
@@ -90,8 +98,7 @@ impl Attempt<'_> {
     /// Dials and shakes hands. A child that ends at being asked what a legacy server does not know is started once more.
     pub(super) async fn connect(&self) -> Result<Ready, Failure> {
         let started = Instant::now();
-        let mut order =
-            Order::configured(self.server)?.or(self.order).unwrap_or_else(|| self.memory.order());
+        let mut order = Order::configured(self.server)?.or(self.order).unwrap_or_else(|| self.memory.order());
         loop {
             let left = self.limit.saturating_sub(started.elapsed()).max(LEAST_TIME);
             let link = self.dialer.dial(self.server).await?;

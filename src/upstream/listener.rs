@@ -170,7 +170,7 @@ impl Listener {
     fn acknowledged(&mut self, said: &Message) {
         let Some((coming, _)) = self.coming.take() else { return };
         let granted = said.params().and_then(|params| Filter::parse(params).ok()).unwrap_or_default();
-        self.subscriptions.granted(&self.ready, &coming.filter.uris, &granted.uris);
+        self.subscriptions.granted(&self.ready, &coming.filter.uris, &granted.uris, self.gap);
         match self.current.replace(coming) {
             // Over the one pipe everything comes in order, so what comes under the old id now is told twice.
             Some(old) if self.pipe.is_some() => self.farewell(&old),
