@@ -163,6 +163,9 @@
 //!   go through a small bounded queue without a waker: whoever fills it is polled again when the reader has emptied it.
 //!   A child process is one stream for all calls, and so is a server of the older HTTP+SSE: there the link's reader puts
 //!   messages into an inbox per call.
+//! - **A connection of HTTP/1.1 is driven by the call that uses it**, with a reader of our own: hyper's client has a task
+//!   for it, two channels and a map of every header, which were a quarter of a call. HTTP/2, where calls share one, and our own
+//!   clients' connections stay hyper's.
 //! - **Only a stream is kept.** An answer in plain JSON costs nothing of it: no ring, no task, no event was seen that could
 //!   be asked for again. A stream has both from its first event on, rather than from the first hang-up: so there is one way
 //!   for events to go, and cutting it in any place is the same.

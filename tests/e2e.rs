@@ -20,6 +20,7 @@ mod e2e {
     mod hostile;
     mod killed;
     mod legs;
+    mod modern;
     mod older;
     mod outage;
     mod own;

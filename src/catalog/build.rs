@@ -7,8 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use indexmap::IndexMap;
 
+use super::audience::Audience;
 use super::list::{self, BadCursor};
-use super::menu::{Menu, Share, Stock};
+use super::menu::{Found, Menu, Share, Stock};
 use super::part::Part;
 use crate::config::{Config, ViewRules};
 use crate::mcp::{Feature, TaskSupport};
@@ -43,12 +44,17 @@ pub struct Route {
     pub name: Bytes,
     /// Whether a tool runs as a task.
     pub task_support: TaskSupport,
+    /// It is a tool for pages only: whoever shows none may not call it.
+    pub for_pages: bool,
+    /// What a tool gives may be no object: clients with a handshake are told, and given, an object with it as its
+    /// `result`.
+    pub wraps: bool,
 }
 
 impl Route {
     /// The way to what `server` knows as `name`, JSON.
     pub fn to(server: ServerName, name: Bytes) -> Self {
-        Self { server, name, task_support: TaskSupport::default() }
+        Self { server, name, task_support: TaskSupport::default(), for_pages: false, wraps: false }
     }
 }
 
@@ -76,19 +82,28 @@ impl Catalog {
         let own = own.map(|name| (View::One(name.clone()), stock(None, &mut std::iter::once(name))));
         let menu = |(view, stock): (View, Stock)| {
             let same = before.menus.get(&view).filter(|menu| menu.is_of(&stock)).cloned();
-            (view, same.unwrap_or_else(|| Arc::new(Menu::build(stock))))
+            let old = before.menus.get(&view).map(Arc::as_ref);
+            let menu = same.unwrap_or_else(|| Arc::new(Menu::build(stock, old)));
+            (view, menu)
         };
         let menus = all.chain(named).chain(own).map(menu).collect();
         Self { parts, menus, page_size: config.page_size }
     }
 
-    /// The result of listing `feature` in `view`, from `cursor` on.
+    /// The result of listing `feature` in `view` to such an audience, from `cursor` on: without what the revision asks of
+    /// every result.
     ///
     /// # Errors
     /// Where the cursor is none of ours, or of another list.
-    pub fn list(&self, view: &View, feature: Feature, cursor: Option<&str>) -> Result<Bytes, BadCursor> {
+    pub fn list(
+        &self,
+        view: &View,
+        feature: Feature,
+        audience: Audience,
+        cursor: Option<&str>,
+    ) -> Result<Bytes, BadCursor> {
         match self.menus.get(view) {
-            Some(menu) => menu.list(feature).page(cursor, self.page_size.unwrap_or(usize::MAX)),
+            Some(menu) => menu.page(feature, audience, cursor, self.page_size.unwrap_or(usize::MAX)),
             None if cursor.is_some() => Err(BadCursor),
             None => Ok(list::empty(feature)),
         }
@@ -121,8 +136,9 @@ impl Catalog {
 
     fn listed(&self, view: &View, feature: Feature, name: &str) -> Option<Route> {
         let found = self.menus.get(view)?.find(feature, name)?;
-        let task_support = found.item.task_support;
-        Some(Route { task_support, ..Route::to(found.server.name.clone(), found.item.raw()) })
+        let Found { server, item } = found;
+        let (task_support, for_pages, wraps) = (item.task_support, item.for_pages, item.output_at.is_some());
+        Some(Route { task_support, for_pages, wraps, ..Route::to(server.name.clone(), item.raw()) })
     }
 
     /// Whether the tool `name` in `view` runs as a task.

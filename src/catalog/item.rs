@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use super::audience::Audience;
+use super::wrap::wrapped;
 use crate::mcp::{Feature, TaskSupport};
-use crate::wire::{Span, Text, members};
+use crate::wire::{Span, Text, elements, members};
 
 /// One tool, prompt, resource or template: the server's own JSON and where its name and description stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +20,12 @@ pub struct Item {
     /// Where else URIs of the server stand: the page of a tool with one (`_meta.ui.resourceUri`).
     pub(super) uris_at: Vec<Span>,
     pub(super) task_support: TaskSupport,
+    /// What only 2025-11-25 knows: `execution`, with its comma.
+    execution_at: Option<Span>,
+    /// A schema of results that may be no objects, which only clients without a handshake take.
+    pub(super) output_at: Option<Span>,
+    /// A tool for pages, not for models (MCP Apps, `_meta.ui.visibility`).
+    pub(super) for_pages: bool,
 }
 
 impl Item {
@@ -35,15 +43,54 @@ impl Item {
             description_at,
             uris_at: vec![],
             task_support: TaskSupport::default(),
+            execution_at: None,
+            output_at: None,
+            for_pages: false,
         };
         if feature == Feature::Tool {
-            item.uris_at = pages_of(text);
-            item.task_support = inside(text, 0..text.len(), ["execution"])
-                .and_then(|[execution]| inside(text, execution?, ["taskSupport"]))
-                .and_then(|[word]| Text::of(text.get(word?)?))
-                .map_or(TaskSupport::default(), |word| TaskSupport::of(&word));
+            item.read_tool(text);
         }
         Some(item)
+    }
+
+    fn read_tool(&mut self, text: &str) {
+        let found = inside(text, 0..text.len(), ["_meta", "execution", "outputSchema"]).unwrap_or_default();
+        let [meta, execution, output] = found;
+        if let Some(meta) = meta {
+            let ui = Ui::read(text, meta);
+            (self.uris_at, self.for_pages) = (ui.pages, ui.hidden);
+        }
+        if let Some(execution) = execution {
+            self.task_support = inside(text, execution.clone(), ["taskSupport"])
+                .and_then(|[word]| Text::of(text.get(word?)?))
+                .map_or(TaskSupport::default(), |word| TaskSupport::of(&word));
+            self.execution_at = Some(member_at(text, execution));
+        }
+        self.output_at = output.filter(|at| {
+            let kind = inside(text, at.clone(), ["type"]).and_then(|[kind]| Text::of(text.get(kind?)?));
+            kind.as_deref() != Some("object")
+        });
+    }
+
+    /// Whether `audience` is shown it.
+    pub(super) fn is_for(&self, audience: Audience) -> bool {
+        audience.ui || !self.for_pages
+    }
+
+    /// What of an audience makes a difference.
+    pub(super) fn varies(&self) -> Audience {
+        Audience { modern: self.execution_at.is_some() || self.output_at.is_some(), ui: self.for_pages }
+    }
+
+    /// The edits that leave only what `audience` understands.
+    pub(super) fn projected(&self, audience: Audience) -> Vec<(Span, String)> {
+        let cut = self.execution_at.clone().filter(|_| audience.modern).map(|at| (at, String::new()));
+        let schema = self.output_at.clone().filter(|_| !audience.modern);
+        let schema = schema.and_then(|at| {
+            let schema = std::str::from_utf8(self.text.get(at.clone())?).ok()?;
+            Some((at, wrapped(schema)))
+        });
+        cut.into_iter().chain(schema).collect()
     }
 
     /// The name as the server wrote it, JSON.
@@ -89,15 +136,61 @@ impl Item {
     }
 }
 
-/// Where a tool says which resource is its page, in the form of MCP Apps and in that before it.
-fn pages_of(tool: &str) -> Vec<Span> {
-    let found = || {
-        let [meta] = inside(tool, 0..tool.len(), ["_meta"])?;
-        let [ui, flat] = inside(tool, meta?, ["ui", "ui/resourceUri"])?;
-        let nested = ui.and_then(|ui| inside(tool, ui, ["resourceUri"])).and_then(|[uri]| uri);
-        Some(nested.into_iter().chain(flat).collect())
+/// What a tool says of pages (MCP Apps).
+#[derive(Default)]
+struct Ui {
+    /// Where it says which resource is its page, in the form of MCP Apps and in that before it.
+    pages: Vec<Span>,
+    /// Models are not to see it.
+    hidden: bool,
+}
+
+impl Ui {
+    /// Reads the `_meta` at `meta` in `tool`.
+    fn read(tool: &str, meta: Span) -> Self {
+        let [ui, flat] = inside(tool, meta, ["ui", "ui/resourceUri"]).unwrap_or_default();
+        let [nested, seen] =
+            ui.and_then(|ui| inside(tool, ui, ["resourceUri", "visibility"])).unwrap_or_default();
+        let seen = seen.and_then(|at| tool.get(at)).and_then(|list| Some((list, elements(list).ok()?)));
+        let hidden = seen.is_some_and(|(list, by)| {
+            !by.into_iter().any(|at| list.get(at).and_then(Text::of).is_some_and(|who| who == "model"))
+        });
+        Self { pages: nested.into_iter().chain(flat).collect(), hidden }
+    }
+}
+
+/// Where the member with the value at `value` in an object of `text`, valid JSON, stands, with one of its commas.
+fn member_at(text: &str, value: Span) -> Span {
+    let bytes = text.as_bytes();
+    let is_space = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_whitespace);
+    let after = |mut at: usize| {
+        while is_space(at) {
+            at += 1;
+        }
+        at
     };
-    found().unwrap_or_default()
+    let before = |mut at: usize| {
+        while at > 0 && is_space(at - 1) {
+            at -= 1;
+        }
+        at
+    };
+    let escaped = |at: usize| {
+        let ahead = bytes.get(..at).unwrap_or_default().iter().rev();
+        ahead.take_while(|byte| **byte == b'\\').count() % 2 == 1
+    };
+    // Back over the colon and the key's closing quote, to its opening one: quotes inside it are escaped.
+    let colon = before(value.start).saturating_sub(1);
+    let close = before(colon).saturating_sub(1);
+    let open = (0..close).rev().find(|at| bytes.get(*at) == Some(&b'"') && !escaped(*at)).unwrap_or(close);
+    let (next, last) = (after(value.end), before(open));
+    if bytes.get(next) == Some(&b',') {
+        open..next + 1
+    } else if last > 0 && bytes.get(last - 1) == Some(&b',') {
+        last - 1..value.end
+    } else {
+        open..value.end
+    }
 }
 
 /// The places of members of the object at `at` in `text`; `None` where there is no such object.

@@ -1,10 +1,13 @@
-//! One list of a view, rendered.
+//! One list of a view, and how it reads to whom.
+
+use std::sync::OnceLock;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
 use indexmap::IndexMap;
 
+use super::audience::Audience;
 use crate::mcp::Feature;
 
 /// A cursor that is none of ours, or of another list.
@@ -12,22 +15,16 @@ use crate::mcp::Feature;
 #[error("no such cursor; start again without one")]
 pub struct BadCursor;
 
-/// Everything of one kind in a view: the whole result, rendered, and who is who in it.
+/// Everything of one kind in a view: who is who, and the results that list it.
 #[derive(Debug)]
 pub(super) struct List {
     feature: Feature,
-    /// The result object with all items.
-    text: Bytes,
     /// The items by their exposed names, in order.
-    items: IndexMap<Box<str>, Listed>,
-}
-
-/// An item of a list.
-#[derive(Debug)]
-struct Listed {
-    place: Place,
-    /// Where it ends in the text.
-    end: usize,
+    items: IndexMap<Box<str>, Place>,
+    /// What of an audience makes a difference here.
+    varies: Audience,
+    /// By [`slot`]. Made when first asked for: most views have one kind of readers, or none.
+    texts: [OnceLock<Rendered>; SLOTS],
 }
 
 /// Where an item comes from.
@@ -39,81 +36,125 @@ pub(super) struct Place {
     pub(super) item: usize,
 }
 
-/// Puts a list together.
+/// The result object that some audience gets.
 #[derive(Debug)]
-pub(super) struct Writer {
-    list: List,
-    text: BytesMut,
+pub(super) struct Rendered {
+    text: Bytes,
+    rows: Vec<Row>,
 }
 
-impl Writer {
+/// An item in a result.
+#[derive(Debug)]
+struct Row {
+    /// Its number among all.
+    item: usize,
+    /// Where it ends in the text.
+    end: usize,
+}
+
+/// Kinds of audiences.
+const SLOTS: usize = 4;
+
+fn slot(audience: Audience) -> usize {
+    usize::from(audience.modern) | usize::from(audience.ui) << 1
+}
+
+impl List {
     pub(super) fn new(feature: Feature) -> Self {
-        let text = BytesMut::from(open(feature).as_bytes());
-        Self { list: List { feature, text: Bytes::new(), items: IndexMap::new() }, text }
+        Self { feature, items: IndexMap::new(), varies: Audience::default(), texts: Default::default() }
     }
 
     /// Whether the name is free.
     pub(super) fn is_free(&self, name: &str) -> bool {
-        !self.list.items.contains_key(name)
+        !self.items.contains_key(name)
     }
 
-    /// Adds an item under a free name; `write` puts its JSON.
-    pub(super) fn add(&mut self, name: Box<str>, place: Place, write: impl FnOnce(&mut BytesMut)) {
-        if !self.list.items.is_empty() {
-            self.text.put_u8(b',');
-        }
-        write(&mut self.text);
-        self.list.items.insert(name, Listed { place, end: self.text.len() });
+    /// Adds an item under a free name. Its text, or whether it is shown, `varies` so with the audience.
+    pub(super) fn add(&mut self, name: Box<str>, place: Place, varies: Audience) {
+        self.items.insert(name, place);
+        self.varies.modern |= varies.modern;
+        self.varies.ui |= varies.ui;
     }
 
-    pub(super) fn finish(mut self) -> List {
-        self.text.put_slice(CLOSE);
-        self.list.text = self.text.freeze();
-        self.list
-    }
-}
-
-impl List {
     /// Where the item called `name` comes from.
     pub(super) fn find(&self, name: &str) -> Option<Place> {
-        self.items.get(name).map(|listed| listed.place)
+        self.items.get(name).copied()
     }
 
     /// The items in order.
     pub(super) fn places(&self) -> impl Iterator<Item = (&str, Place)> {
-        self.items.iter().map(|(name, listed)| (&**name, listed.place))
+        self.items.iter().map(|(name, place)| (&**name, *place))
     }
 
-    /// The whole result.
-    pub(super) fn text(&self) -> &Bytes {
-        &self.text
+    /// What `audience` gets, if that is made already.
+    pub(super) fn rendered(&self, audience: Audience) -> Option<&Rendered> {
+        self.text(audience).get()
     }
 
-    /// The result that has at most `size` items from where `cursor` says.
-    pub(super) fn page(&self, cursor: Option<&str>, size: usize) -> Result<Bytes, BadCursor> {
-        let from = cursor.map_or(Ok(0), |cursor| self.after(cursor))?;
-        let to = self.items.len().min(from.saturating_add(size));
-        if from == 0 && to == self.items.len() {
-            return Ok(self.text.clone());
+    /// Makes what `audience` gets; `write` puts the JSON of an item, or says that there is none for this audience.
+    pub(super) fn render(
+        &self,
+        audience: Audience,
+        write: impl Fn(&str, Place, &mut BytesMut) -> bool,
+    ) -> &Rendered {
+        self.text(audience).get_or_init(|| self.written(write))
+    }
+
+    /// One for all audiences that read the same.
+    fn text(&self, audience: Audience) -> &OnceLock<Rendered> {
+        let [first, ..] = &self.texts;
+        let modern = audience.modern & self.varies.modern;
+        self.texts.get(slot(Audience { modern, ui: audience.ui & self.varies.ui })).unwrap_or(first)
+    }
+
+    /// The audiences for which there is a text.
+    pub(super) fn readers(&self) -> impl Iterator<Item = Audience> {
+        let both = [false, true];
+        let all = both.into_iter().flat_map(move |ui| both.map(|modern| Audience { modern, ui }));
+        all.filter(|audience| self.texts.get(slot(*audience)).is_some_and(|text| text.get().is_some()))
+    }
+
+    fn written(&self, write: impl Fn(&str, Place, &mut BytesMut) -> bool) -> Rendered {
+        let mut text = BytesMut::from(open(self.feature).as_bytes());
+        let mut rows = Vec::with_capacity(self.items.len());
+        for (item, (name, place)) in self.items.iter().enumerate() {
+            let before = text.len();
+            if !rows.is_empty() {
+                text.put_u8(b',');
+            }
+            if write(name, *place, &mut text) {
+                rows.push(Row { item, end: text.len() });
+            } else {
+                text.truncate(before);
+            }
         }
-        let start =
-            from.checked_sub(1).map_or(Some(open(self.feature).len()), |last| Some(self.end(last)? + 1));
-        let end = to.checked_sub(1).and_then(|last| self.end(last));
-        let items = start.zip(end).and_then(|(start, end)| self.text.get(start..end)).unwrap_or_default();
+        text.put_slice(CLOSE);
+        Rendered { text: text.freeze(), rows }
+    }
+
+    /// The result of `all` that has at most `size` items from where `cursor` says.
+    pub(super) fn page(&self, all: &Rendered, cursor: Option<&str>, size: usize) -> Result<Bytes, BadCursor> {
+        let next = cursor.map_or(Ok(0), |cursor| self.after(cursor))?;
+        let from = all.rows.partition_point(|row| row.item < next);
+        let to = all.rows.len().min(from.saturating_add(size));
+        if from == 0 && to == all.rows.len() {
+            return Ok(all.text.clone());
+        }
+        let end = |row: usize| all.rows.get(row).map(|row| row.end);
+        let start = from.checked_sub(1).map_or(Some(open(self.feature).len()), |last| Some(end(last)? + 1));
+        let last = to.checked_sub(1).and_then(|last| all.rows.get(last));
+        let items = start.zip(last).and_then(|(start, last)| all.text.get(start..last.end));
         let mut page = BytesMut::from(open(self.feature).as_bytes());
-        page.put_slice(items);
-        if to < self.items.len() {
-            page.put_slice(br#"],"nextCursor":""#);
-            page.put_slice(self.cursor(to - 1).as_bytes());
-            page.put_slice(br#""}"#);
-        } else {
-            page.put_slice(CLOSE);
+        page.put_slice(items.unwrap_or_default());
+        match last.filter(|_| to < all.rows.len()) {
+            Some(last) => {
+                page.put_slice(br#"],"nextCursor":""#);
+                page.put_slice(self.cursor(last.item).as_bytes());
+                page.put_slice(br#""}"#);
+            }
+            None => page.put_slice(CLOSE),
         }
         Ok(page.freeze())
-    }
-
-    fn end(&self, index: usize) -> Option<usize> {
-        Some(self.items.get_index(index)?.1.end)
     }
 
     /// What asks for the items after the one at `index`: its name, so that a page follows the last one though the list has
@@ -140,6 +181,13 @@ impl List {
     }
 }
 
+impl Rendered {
+    /// The whole result.
+    pub(super) fn text(&self) -> &Bytes {
+        &self.text
+    }
+}
+
 fn open(feature: Feature) -> &'static str {
     match feature {
         Feature::Tool => r#"{"tools":["#,
@@ -153,5 +201,5 @@ const CLOSE: &[u8] = b"]}";
 
 /// The result of a list without items.
 pub(super) fn empty(feature: Feature) -> Bytes {
-    Writer::new(feature).finish().text
+    [open(feature).as_bytes(), CLOSE].concat().into()
 }

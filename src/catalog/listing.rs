@@ -4,14 +4,16 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
+use super::caching::Caching;
 use super::item::Item;
 use crate::mcp::Feature;
-use crate::wire::{Malformed, elements, members};
+use crate::wire::{Malformed, Span, elements, members};
 
 /// What one server has, as it gave it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
     lists: [Vec<Item>; 4],
+    caching: [Caching; 4],
     /// Why not everything the server has is here, if so.
     pub cut: Option<&'static str>,
 }
@@ -22,12 +24,20 @@ impl Listing {
         self.lists.get(feature.index()).map_or(&[], Vec::as_slice)
     }
 
+    /// For how long, and for whom, all of one kind may be kept.
+    pub fn caching(&self, feature: Feature) -> Caching {
+        self.caching.get(feature.index()).copied().unwrap_or_default()
+    }
+
     /// Takes all of one kind from `other`, and why they were cut, if so.
     pub fn take(&mut self, feature: Feature, mut other: Self) {
         if let (Some(ours), Some(theirs)) =
             (self.lists.get_mut(feature.index()), other.lists.get_mut(feature.index()))
         {
             *ours = std::mem::take(theirs);
+        }
+        if let Some(ours) = self.caching.get_mut(feature.index()) {
+            *ours = other.caching(feature);
         }
         self.cut = self.cut.or(other.cut);
     }
@@ -90,10 +100,13 @@ impl Pages {
     /// Where the result is no list. A single bad item is passed over.
     pub fn add(&mut self, result: &Bytes, budget: Budget) -> Result<Turn, Malformed> {
         let text = std::str::from_utf8(result).map_err(|e| Malformed::NotJson(e.to_string()))?;
-        let [list, cursor] = members(text, [self.feature.member(), "nextCursor"])?;
+        let keys = [self.feature.member(), "nextCursor", "ttlMs", "cacheScope"];
+        let [list, cursor, ttl, scope] = members(text, keys)?;
+        let raw = |span: Option<Span>| text.get(span?);
         let lacking = || Malformed::NotRpc(format!("the result has no `{}`", self.feature.member()).into());
         let list = list.ok_or_else(lacking)?;
         self.seen += 1;
+        self.note(Caching::parse(raw(ttl), raw(scope)));
         for span in elements(text.get(list.clone()).unwrap_or_default())? {
             let item = result.slice(span.start + list.start..span.end + list.start);
             if self.names.len() >= budget.items {
@@ -110,12 +123,19 @@ impl Pages {
                 self.items().push(item);
             }
         }
-        Ok(self.turn(cursor.and_then(|span| text.get(span)), budget))
+        Ok(self.turn(raw(cursor), budget))
     }
 
     /// What was gathered.
     pub fn finish(self) -> Listing {
         self.listing
+    }
+
+    /// What a page says of its keeping holds for all of them.
+    fn note(&mut self, page: Caching) {
+        if let Some(caching) = self.listing.caching.get_mut(self.feature.index()) {
+            *caching = caching.and(page);
+        }
     }
 
     fn items(&mut self) -> &mut Vec<Item> {

@@ -1,5 +1,6 @@
 //! How a view shows what a server has.
 
+use super::audience::Audience;
 use super::filter::passes;
 use super::item::Item;
 use super::part::base;
@@ -63,9 +64,9 @@ impl<'a> Manner<'a> {
         std::iter::once(first).chain(second)
     }
 
-    /// What makes the server's JSON that of the view.
-    pub(super) fn edits(&self, item: &Item, name: &str) -> Vec<(Span, String)> {
-        let mut edits = vec![];
+    /// What makes the server's JSON that of the view for `audience`.
+    pub(super) fn edits(&self, item: &Item, name: &str, audience: Audience) -> Vec<(Span, String)> {
+        let mut edits = item.projected(audience);
         if name != &*item.name {
             edits.push((item.name_at.clone(), quoted(name)));
         }

@@ -5,9 +5,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
+use super::audience::Audience;
 use super::filter::any;
 use super::item::Item;
-use super::list::{List, Place, Writer};
+use super::list::{BadCursor, List, Place, Rendered};
 use super::manner::Manner;
 use super::part::Part;
 use crate::config::{Server, UriMode, ViewRules};
@@ -66,9 +69,15 @@ impl PartialEq for Share {
 }
 
 impl Menu {
-    pub(super) fn build(stock: Stock) -> Self {
+    /// The menu of `stock`, in place of the one `before`: what was read of that will be read of this, and is made at once.
+    pub(super) fn build(stock: Stock, before: Option<&Self>) -> Self {
         let lists = Feature::ALL.map(|feature| list(&stock, feature));
         let mut menu = Self { stock, lists, templates: vec![], labels: HashMap::new(), tails: vec![] };
+        for (before, feature) in before.into_iter().flat_map(|before| Feature::ALL.map(|f| (before, f))) {
+            for audience in before.list(feature).readers() {
+                menu.rendered(feature, audience);
+            }
+        }
         menu.templates = menu.matched();
         if let Some(rules) = &menu.stock.rules {
             for (number, Share { server, .. }) in menu.stock.shares.iter().enumerate() {
@@ -105,8 +114,40 @@ impl Menu {
             one.servers().filter(|name| other.servers().any(|other| other == *name)).cloned().collect()
         };
         let moved = || both(self, before) != both(before, self);
-        let reads_as = |feature: &Feature| self.list(*feature).text() == before.list(*feature).text();
+        let all = Audience { ui: true, ..Audience::default() };
+        let text = |menu: &Self, feature| menu.rendered(feature, all).text().clone();
+        let reads_as = |feature: &Feature| text(self, *feature) == text(before, *feature);
         (self.stock.rules != before.stock.rules || moved()) && !Feature::ALL.iter().all(reads_as)
+    }
+
+    /// The result of listing `feature` to `audience`: at most `size` items from `cursor` on.
+    pub(super) fn page(
+        &self,
+        feature: Feature,
+        audience: Audience,
+        cursor: Option<&str>,
+        size: usize,
+    ) -> Result<Bytes, BadCursor> {
+        self.list(feature).page(self.rendered(feature, audience), cursor, size)
+    }
+
+    fn rendered(&self, feature: Feature, audience: Audience) -> &Rendered {
+        self.list(feature).rendered(audience).unwrap_or_else(|| self.render(feature, audience))
+    }
+
+    fn render(&self, feature: Feature, audience: Audience) -> &Rendered {
+        let rules = self.stock.rules.as_ref();
+        let shares = self.stock.shares.iter();
+        let manners: Vec<_> = shares.map(|share| Manner::new(rules, feature, &share.server)).collect();
+        self.list(feature).render(audience, |name, place, out| {
+            let found = manners.get(place.share).zip(self.at(feature, place));
+            let Some((manner, Found { item, .. })) = found.filter(|(_, found)| found.item.is_for(audience))
+            else {
+                return false;
+            };
+            item.write(out, &mut manner.edits(item, name, audience));
+            true
+        })
     }
 
     pub(super) fn list(&self, feature: Feature) -> &List {
@@ -177,7 +218,7 @@ impl Menu {
 
 /// All of one kind. Whoever comes first keeps a name.
 fn list(stock: &Stock, feature: Feature) -> List {
-    let mut writer = Writer::new(feature);
+    let mut list = List::new(feature);
     for (share, Share { server, part }) in stock.shares.iter().enumerate() {
         let Some(part) = part else { continue };
         let manner = Manner::new(stock.rules.as_ref(), feature, server);
@@ -185,10 +226,10 @@ fn list(stock: &Stock, feature: Feature) -> List {
             if !manner.shows(listed) {
                 continue;
             }
-            let Some(name) = manner.names(listed).find(|name| writer.is_free(name)) else { continue };
+            let Some(name) = manner.names(listed).find(|name| list.is_free(name)) else { continue };
             let place = Place { share, item };
-            writer.add(name.clone().into(), place, |out| listed.write(out, &mut manner.edits(listed, &name)));
+            list.add(name.into(), place, listed.varies());
         }
     }
-    writer.finish()
+    list
 }

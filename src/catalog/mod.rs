@@ -6,7 +6,9 @@
 //! two changes. Each [`View`] has a menu: the parts of its servers under its rules, one list for each kind, made anew when
 //! one of those changes. All four kinds and all views go the same way.
 
+mod audience;
 mod build;
+mod caching;
 mod filter;
 mod item;
 mod list;
@@ -14,8 +16,11 @@ mod listing;
 mod manner;
 mod menu;
 mod part;
+mod wrap;
 
+pub use audience::Audience;
 pub use build::{Catalog, Route, View};
+pub use caching::Caching;
 pub use item::Item;
 pub use list::BadCursor;
 pub use listing::{Budget, Listing, Pages, Turn};

@@ -130,6 +130,13 @@ pub(super) const LIMITS: &[Key] = &[
     ),
     key("connectionIdle", Duration, Read, "How long a connection of a single session is held unused (15m)."),
     key(
+        "holds",
+        Whole,
+        Read,
+        "Calls that wait for what a client without a session is asked; one server may have half of them (1024).",
+    ),
+    key("holdTime", Duration, Read, "How long such a call waits for its client to come back (10m)."),
+    key(
         "firstListWait",
         Duration,
         Read,
@@ -146,6 +153,12 @@ pub(super) const LIMITS: &[Key] = &[
         Duration,
         Read,
         "How often a list is fetched where a server cannot tell of changes (60s).",
+    ),
+    key(
+        "listTtl",
+        Duration,
+        Read,
+        "How long clients may keep lists of servers that tell of changes but not for how long (60s).",
     ),
     key(
         "drainDelay",

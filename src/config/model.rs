@@ -89,12 +89,18 @@ pub struct Limits {
     pub connections: Option<usize>,
     /// How long a connection of a single session may be without calls.
     pub connection_idle: Duration,
+    /// Calls at once whose clients have no session and were asked something; one server may have half of them.
+    pub holds: usize,
+    /// How long such a call waits for its client to come back with the answers.
+    pub hold_time: Duration,
     /// How long the first list after a start waits for servers that have none yet.
     pub first_list_wait: Duration,
     /// The shortest time between two attempts to connect to one server.
     pub reconnect_interval: Duration,
     /// How often a listing is fetched again where the server cannot tell us of changes.
     pub refresh_interval: Duration,
+    /// For how long clients may keep lists of servers that tell of changes and do not say for how long.
+    pub list_ttl: Duration,
     /// How long readiness fails before the listener closes, at the end.
     pub drain_delay: Duration,
     /// How long calls in flight may run on, at the end.
@@ -112,9 +118,12 @@ impl Default for Limits {
             calls_per_session: 64,
             connections: None,
             connection_idle: Duration::from_secs(15 * 60), // a child each: long enough to think, not for ever
-            first_list_wait: Duration::from_secs(5),       // npx needs a few seconds to start a server
-            reconnect_interval: Duration::from_secs(10),   // LibreChat's own figure
+            holds: 1024, // each has a request under way at its server, and over stdio perhaps a child
+            hold_time: Duration::from_secs(10 * 60), // people are asked
+            first_list_wait: Duration::from_secs(5), // npx needs a few seconds to start a server
+            reconnect_interval: Duration::from_secs(10), // LibreChat's own figure
             refresh_interval: Duration::from_secs(60),
+            list_ttl: Duration::from_secs(60), // a client that misses a change is not wrong for longer
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30), // Kubernetes' default grace
         }

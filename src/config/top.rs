@@ -197,13 +197,16 @@ fn limits(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Limits {
     set(&mut limits.json_depth, reader.whole(&inner, "jsonDepth", 8, 128));
     set(&mut limits.sessions, reader.whole(&inner, "sessions", 1, 1_000_000));
     set(&mut limits.calls_per_session, reader.whole(&inner, "callsPerSession", 1, 100_000));
+    set(&mut limits.holds, reader.whole(&inner, "holds", 2, 1_000_000));
     limits.connections = reader.whole(&inner, "connections", 1, 100_000);
     let set = |to: &mut std::time::Duration, value: Option<_>| *to = value.unwrap_or(*to);
     set(&mut limits.connection_idle, reader.duration(&inner, "connectionIdle"));
     set(&mut limits.session_idle, reader.duration(&inner, "sessionIdle"));
+    set(&mut limits.hold_time, reader.duration(&inner, "holdTime"));
     set(&mut limits.first_list_wait, reader.span(&inner, "firstListWait"));
     set(&mut limits.reconnect_interval, reader.duration(&inner, "reconnectInterval"));
     set(&mut limits.refresh_interval, reader.duration(&inner, "refreshInterval"));
+    set(&mut limits.list_ttl, reader.span(&inner, "listTtl"));
     set(&mut limits.drain_delay, reader.span(&inner, "drainDelay"));
     set(&mut limits.drain_timeout, reader.span(&inner, "drainTimeout"));
     limits

@@ -7,6 +7,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
+use super::direct::Telling;
+use super::listen::Hearing;
 use super::reply::Answering;
 use super::stream::Listening;
 
@@ -19,6 +21,10 @@ pub enum Body {
     Answering(Box<Answering>),
     /// What no request asked for.
     Listening(Box<Listening>),
+    /// The same of a call without a session.
+    Telling(Box<Telling>),
+    /// The same of a client without one.
+    Hearing(Box<Hearing>),
 }
 
 impl Body {
@@ -51,6 +57,8 @@ impl http_body::Body for Body {
             Self::Full(bytes) => Poll::Ready(bytes.take()),
             Self::Answering(answering) => answering.poll_next(cx),
             Self::Listening(listening) => listening.poll_next(cx),
+            Self::Telling(telling) => telling.poll_next(cx),
+            Self::Hearing(hearing) => hearing.poll_next(cx),
         };
         next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -62,7 +70,9 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Answering(_) | Self::Listening(_) => SizeHint::default(),
+            Self::Answering(_) | Self::Listening(_) | Self::Telling(_) | Self::Hearing(_) => {
+                SizeHint::default()
+            }
         }
     }
 }

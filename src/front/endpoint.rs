@@ -4,14 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use super::accept::Accepts;
 use super::body::Body;
+use super::era::Version;
 use super::guard;
+use super::modern::unsupported;
 use super::refuse::{Turned, refuse, stranger};
 use super::reply::{answering, bare, events, json_with, lone};
 use super::serve::Serve;
@@ -22,7 +24,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::fleet::Fleet;
 use crate::mcp::Revision;
-use crate::mcp::header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID};
+use crate::mcp::header::{LAST_EVENT_ID, PARAM, SESSION_ID};
 use crate::metrics::{Metrics, Rejection, Resumption};
 use crate::names::ServerName;
 use crate::relay::Relay;
@@ -75,15 +77,15 @@ impl Endpoint {
         };
         match parts.method {
             Method::POST => self.post(view, &parts.headers, body).await,
+            // There are no sessions in the revision that it speaks.
+            Method::GET | Method::DELETE if Version::of(&parts.headers) == Version::Modern => {
+                Err(not_allowed("POST, OPTIONS, HEAD"))
+            }
             Method::GET => self.get(view, &parts.headers),
             Method::DELETE => self.delete(&view, &parts.headers),
-            Method::OPTIONS => Ok(options()),
+            Method::OPTIONS => Ok(options(&parts.headers)),
             Method::HEAD => Ok(bare(StatusCode::OK)),
-            _ => {
-                let mut response = bare(StatusCode::METHOD_NOT_ALLOWED);
-                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
-                Err(Turned(Rejection::Method, Box::new(response)))
-            }
+            _ => Err(not_allowed(METHODS)),
         }
     }
 
@@ -92,27 +94,30 @@ impl Endpoint {
         &self,
         view: &View,
         headers: &HeaderMap,
+        version: Version<'_>,
         id: Option<&[u8]>,
     ) -> Result<Arc<Session>, Turned> {
         let refused = |why, status, text: &str| {
             Turned(why, Box::new(json_with(status, wire::error(id, Code::InvalidRequest, text))))
         };
-        let spoken = |version: &HeaderValue| version.to_str().ok().and_then(Revision::legacy).is_some();
-        if !headers.get(&PROTOCOL_VERSION).is_none_or(spoken) {
+        let named = headers.get(&SESSION_ID);
+        let found =
+            named.and_then(|name| name.to_str().ok()).and_then(|name| self.sessions.find(name, path(view)));
+        if let Version::Unknown(name) = version {
+            if found.is_none() {
+                return Err(unsupported(id, &String::from_utf8_lossy(name.as_bytes())));
+            }
             let known = Revision::LEGACY.map(Revision::as_str).join(", ");
-            let text =
-                format!("MCP-Protocol-Version is none of {known}; initialize a session and use its revision");
+            let text = format!("MCP-Protocol-Version is none of {known}; use the revision of the session");
             return Err(refused(Rejection::Revision, StatusCode::BAD_REQUEST, &text));
         }
-        let Some(name) = headers.get(&SESSION_ID) else {
+        let (status, text) = if named.is_some() {
+            (StatusCode::NOT_FOUND, "no such session here; send `initialize` again")
+        } else {
             let text = "Mcp-Session-Id is missing; send `initialize` first and then the id from its answer";
-            return Err(refused(Rejection::Session, StatusCode::BAD_REQUEST, text));
+            (StatusCode::BAD_REQUEST, text)
         };
-        let found = name.to_str().ok().and_then(|name| self.sessions.find(name, path(view)));
-        found.ok_or_else(|| {
-            let text = "no such session here; send `initialize` again";
-            refused(Rejection::Session, StatusCode::NOT_FOUND, text)
-        })
+        found.ok_or_else(|| refused(Rejection::Session, status, text))
     }
 
     fn get(&self, view: View, headers: &HeaderMap) -> Result<Response<Body>, Turned> {
@@ -120,7 +125,7 @@ impl Endpoint {
             let text = "this stream is text/event-stream; accept it";
             return Err(refuse(Rejection::Media, StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, text));
         }
-        let session = self.session(&view, headers, None)?;
+        let session = self.session(&view, headers, Version::of(headers), None)?;
         match headers.get(&LAST_EVENT_ID) {
             Some(id) if !id.is_empty() => self.resume(view, &session, id),
             Some(_) | None => Ok(self.listen(view, session.attach(), false)),
@@ -160,7 +165,7 @@ impl Endpoint {
     }
 
     fn delete(&self, view: &View, headers: &HeaderMap) -> Result<Response<Body>, Turned> {
-        let session = self.session(view, headers, None)?;
+        let session = self.session(view, headers, Version::of(headers), None)?;
         self.sessions.close(session.id());
         Ok(bare(StatusCode::NO_CONTENT))
     }
@@ -200,18 +205,31 @@ fn refuse_event(why: &str) -> Turned {
 }
 
 /// The answer to a preflight; the caller adds whom it is for.
-fn options() -> Response<Body> {
+fn options(asked: &HeaderMap) -> Response<Body> {
     let mut response = bare(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
     headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static(
-            "content-type, accept, authorization, mcp-session-id, mcp-protocol-version, last-event-id",
-        ),
-    );
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, sendable(asked));
     response
+}
+
+/// The headers that a page may send: those that we read. There are as many of the `Mcp-Param-*` as tools want, so those
+/// are named that the page asks for.
+fn sendable(asked: &HeaderMap) -> HeaderValue {
+    const ALWAYS: &str = "content-type, accept, authorization, mcp-session-id, mcp-protocol-version, last-event-id, mcp-method, mcp-name";
+    let asked = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
+    let asked = asked.unwrap_or_default().split(',').map(|name| name.trim().to_ascii_lowercase());
+    // Names only: what is echoed goes into a header of ours.
+    let params = asked.filter(|name| name.starts_with(PARAM) && HeaderName::try_from(&**name).is_ok());
+    let all: Vec<_> = std::iter::once(ALWAYS.to_owned()).chain(params).collect();
+    HeaderValue::from_str(&all.join(", ")).unwrap_or(HeaderValue::from_static(ALWAYS))
+}
+
+fn not_allowed(methods: &'static str) -> Turned {
+    let mut response = bare(StatusCode::METHOD_NOT_ALLOWED);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    Turned(Rejection::Method, Box::new(response))
 }
 
 /// Lets a page of an allowed origin read the response.

@@ -5,8 +5,12 @@
 mod accept;
 mod admin;
 mod body;
+mod direct;
 mod endpoint;
+mod era;
 mod guard;
+mod listen;
+mod modern;
 mod post;
 mod refuse;
 mod reply;

@@ -12,10 +12,12 @@ use hyper::{HeaderMap, Response, StatusCode};
 use super::accept::{Accepts, sends_json};
 use super::body::Body;
 use super::endpoint::{Endpoint, path};
+use super::era::{Era, Version, any_modern};
+use super::modern::no_batches;
 use super::refuse::{Turned, code_of, malformed, refuse};
 use super::reply::{Reply, accepted, json};
 use crate::catalog::View;
-use crate::mcp::{Revision, header::SESSION_ID, method};
+use crate::mcp::{Revision, Shown, header::SESSION_ID, method};
 use crate::metrics::Rejection;
 use crate::relay::{Call, Caller, Handled};
 use crate::session::Session;
@@ -44,24 +46,56 @@ impl Endpoint {
             return Err(refuse(Rejection::Media, StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, text));
         }
         let text = self.read(body).await?;
+        let (version, depth) = (Version::of(headers), self.fleet.limits().json_depth);
         if text.trim_ascii_start().starts_with(b"[") {
-            let caller =
-                Caller { session: self.session(&view, headers, None)?, view, events: accepts.events };
+            if version == Version::Modern || any_modern(&text, depth) {
+                return Err(no_batches());
+            }
+            let caller = self.caller(view, headers, version, accepts, None)?;
             // In a box, so that a single message does not carry the room for it.
             return Box::pin(self.batch(&caller, accepts, text)).await;
         }
-        let message = Message::parse(text, self.fleet.limits().json_depth).map_err(|bad| malformed(&bad))?;
+        let message = Message::parse(text, depth).map_err(|bad| malformed(&bad))?;
+        match Era::of(version, &message) {
+            Era::Legacy => self.legacy(view, headers, version, accepts, message).await,
+            // In a box, so that a message of a session does not carry the room for it.
+            era @ (Era::Modern(_) | Era::Bare) => {
+                Box::pin(self.modern(view, headers, accepts, era, message)).await
+            }
+        }
+    }
+
+    /// Answers a message of a session.
+    async fn legacy(
+        &self,
+        view: View,
+        headers: &HeaderMap,
+        version: Version<'_>,
+        accepts: Accepts,
+        message: Message,
+    ) -> Result<Response<Body>, Turned> {
         if message.kind() == Kind::Request && message.method() == method::INITIALIZE {
             return self.initialize(&view, &message);
         }
         let id = message.id();
-        let caller =
-            Caller { session: self.session(&view, headers, id.as_deref())?, view, events: accepts.events };
+        let caller = self.caller(view, headers, version, accepts, id.as_deref())?;
         Ok(match self.relay.handle(&caller, message) {
             Handled::Now(answer) => self.reply(&caller.session, accepts).now(answer),
             Handled::Later(call) => self.reply(&caller.session, accepts).later(call, id).await,
             Handled::Accepted => accepted(),
         })
+    }
+
+    fn caller(
+        &self,
+        view: View,
+        headers: &HeaderMap,
+        version: Version<'_>,
+        accepts: Accepts,
+        id: Option<&[u8]>,
+    ) -> Result<Caller, Turned> {
+        let session = self.session(&view, headers, version, id)?;
+        Ok(Caller { session, view, events: accepts.events, shown: Shown::default() })
     }
 
     fn reply<'a>(&'a self, session: &'a Arc<Session>, accepts: Accepts) -> Reply<'a> {

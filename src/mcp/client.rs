@@ -54,6 +54,11 @@ impl Abilities {
         }
     }
 
+    /// Whether it can be asked anything in the middle of a request.
+    pub fn any(&self) -> bool {
+        self.roots || self.sampling || self.form || self.url
+    }
+
     /// Whether the server's `request` can be brought to this client.
     ///
     /// # Errors

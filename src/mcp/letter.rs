@@ -2,7 +2,11 @@
 
 use bytes::Bytes;
 
+use super::IDENTITY;
+use super::envelope::{envelope_members, enveloped_params};
 use super::mirror::Mirror;
+use super::revision::Revision;
+use crate::wire::request;
 
 /// A message on its way to a server.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +21,17 @@ impl Letter {
     /// A message without such headers.
     pub fn plain(text: impl Into<Bytes>) -> Self {
         Self { text: text.into(), mirror: Mirror::default() }
+    }
+
+    /// A request of our own, for nobody in particular, in the words of `revision`; `params` is a raw object without
+    /// `_meta`.
+    pub fn ours(revision: Revision, id: u64, method: &str, params: &str) -> Self {
+        if !revision.is_modern() {
+            return Self::plain(request(id, method, params));
+        }
+        let members = envelope_members(revision, "{}", IDENTITY, None);
+        let mirror = Mirror::of(revision, method, None, &[], None);
+        Self { text: request(id, method, &enveloped_params(params, &members)), mirror }
     }
 }
 

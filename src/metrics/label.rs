@@ -81,6 +81,20 @@ labels! {
 }
 
 labels! {
+    /// What became of a call that asked a client without a session something.
+    Held {
+        /// It went on to its end.
+        Ended = "ended",
+        /// The client did not come back in time.
+        Abandoned = "abandoned",
+        /// The client hung up.
+        Cancelled = "cancelled",
+        /// There was no room, and its server was told so.
+        Refused = "refused",
+    }
+}
+
+labels! {
     /// Where the connection to a server stands.
     State {
         /// Nobody has needed it yet.
@@ -127,6 +141,8 @@ labels! {
         Busy = "busy",
         /// A revision that we do not speak.
         Revision = "revision",
+        /// A header that does not repeat what the body says.
+        Header = "header",
         /// On the way out.
         Draining = "draining",
     }

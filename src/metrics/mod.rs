@@ -14,8 +14,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 
-pub use label::{Method, Outcome, Rejection, Resumption, State};
-pub use server::{LinkGuard, Running, ServerSeries};
+pub use label::{Held, Method, Outcome, Rejection, Resumption, State};
+pub use server::{HoldGuard, LinkGuard, Running, ServerSeries};
 
 use process::Process;
 use server::Shown;

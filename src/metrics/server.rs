@@ -11,7 +11,7 @@ use prometheus::{
 use tokio::time::Instant;
 
 use super::VALID;
-use super::label::{Method, Outcome, State};
+use super::label::{Held, Method, Outcome, State};
 
 /// Upper bounds in seconds. From 0.01 on they are those of the OpenTelemetry MCP conventions
 /// (`mcp.client.operation.duration`); the finer ones below are ours: a local stdio server answers within a few
@@ -36,6 +36,8 @@ pub struct ServerSeries {
     stubs: IntCounter,
     tools: IntGauge,
     truncated: IntCounter,
+    holds: IntGauge,
+    held: IntCounterVec,
     dropped_notices: IntCounter,
     /// The children of `requests`, by method, then outcome; made when first counted, so idle servers stay short.
     counted: [[OnceLock<IntCounter>; OUTCOMES]; METHODS],
@@ -87,6 +89,12 @@ impl ServerSeries {
             dropped_notices: count(
                 "upstream_notices_dropped_total",
                 "Notifications dropped for lack of room.",
+            ),
+            holds: gauge("held_calls", "Calls that have asked a client without a session something."),
+            held: counts(
+                "held_calls_total",
+                "Calls that asked a client without a session something, by what became of them.",
+                &["result"],
             ),
             counted: [const { [const { OnceLock::new() }; OUTCOMES] }; METHODS],
             timed: [const { OnceLock::new() }; METHODS],
@@ -142,6 +150,18 @@ impl ServerSeries {
         self.truncated.inc();
     }
 
+    /// Counts a call in that asks a client without a session something, unless there are `most` of them. It counts out
+    /// when the guard ends or, as cancelled, when it is dropped.
+    pub fn hold(self: &Arc<Self>, most: usize) -> Option<HoldGuard> {
+        self.holds.inc();
+        if usize::try_from(self.holds.get()).unwrap_or_default() > most {
+            self.holds.dec();
+            self.held.with_label_values(&[Held::Refused.label()]).inc();
+            return None;
+        }
+        Some(HoldGuard { series: Arc::clone(self), result: Held::Cancelled })
+    }
+
     /// Notifications that found no room.
     pub fn dropped_notices(&self, n: u64) {
         self.dropped_notices.inc_by(n);
@@ -161,7 +181,7 @@ impl ServerSeries {
         }
     }
 
-    fn parts(&self) -> [&dyn Collector; 12] {
+    fn parts(&self) -> [&dyn Collector; 14] {
         [
             &self.requests,
             &self.seconds,
@@ -175,6 +195,8 @@ impl ServerSeries {
             &self.tools,
             &self.truncated,
             &self.dropped_notices,
+            &self.holds,
+            &self.held,
         ]
     }
 }
@@ -211,6 +233,28 @@ pub struct LinkGuard(IntGauge);
 impl Drop for LinkGuard {
     fn drop(&mut self) {
         self.0.dec();
+    }
+}
+
+/// A call that has asked a client without a session something.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped counts its call as cancelled"]
+pub struct HoldGuard {
+    series: Arc<ServerSeries>,
+    result: Held,
+}
+
+impl HoldGuard {
+    /// Counts the call out.
+    pub fn end(mut self, result: Held) {
+        self.result = result;
+    }
+}
+
+impl Drop for HoldGuard {
+    fn drop(&mut self) {
+        self.series.holds.dec();
+        self.series.held.with_label_values(&[self.result.label()]).inc();
     }
 }
 

@@ -51,6 +51,7 @@ fn busy(metrics: &Metrics, server: &str) {
         series.begin(method).end(Outcome::Ok);
     }
     series.begin(Method::ToolsCall).end(Outcome::ToolError);
+    series.hold(1).unwrap().end(Held::Ended);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::forward::Broken;
 use super::refusal::{self, Refusal, stub};
 use super::request::{Request, Subject};
 use crate::config::Server;
+use crate::mcp::Revision;
 use crate::metrics::Outcome;
 use crate::names::ServerName;
 use crate::upstream::Upstream;
@@ -101,6 +102,16 @@ impl Request {
         };
         (Some(answer), outcome)
     }
+}
+
+/// A `result` of ours, an object, as the answer to the request `id` of a client that speaks `revision`.
+pub(super) fn own_result(revision: Revision, id: &[u8], result: &str) -> Bytes {
+    if !revision.is_modern() || result.starts_with(r#"{"resultType""#) {
+        return wire::response(id, result.as_bytes());
+    }
+    let members = result.strip_prefix('{').unwrap_or_default();
+    let comma = if members.starts_with('}') { "" } else { "," };
+    wire::response(id, format!(r#"{{"resultType":"complete"{comma}{members}"#).as_bytes())
 }
 
 /// The result of a completion that finds nothing.

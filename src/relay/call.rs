@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use tokio_util::task::TaskTracker;
 
 use crate::session::{Feed, Follower, Session};
+use crate::upstream::Upstream;
 
 /// A request under way, or several. Dropped before its end, it runs on by itself: a client that hangs up has not
 /// cancelled (specification, `basic/transports`).
@@ -52,6 +53,8 @@ pub(super) struct Asides {
     queue: Mutex<VecDeque<Step>>,
     /// Nobody reads any more.
     unheard: AtomicBool,
+    /// Whose server asks the client, if one has.
+    asker: OnceLock<Arc<Upstream>>,
 }
 
 /// A call that tells more than this between two polls waits until it has been read.
@@ -91,6 +94,11 @@ impl Asides {
         !self.unheard.load(Ordering::Relaxed)
     }
 
+    /// Notes whose server asks.
+    pub(super) fn asked_by(&self, upstream: &Arc<Upstream>) {
+        drop(self.asker.set(upstream.clone()));
+    }
+
     fn pop(&self) -> Option<Step> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
@@ -105,6 +113,11 @@ impl Call {
         let asides = Arc::new(Asides::default());
         let answer = Some(Box::pin(run(asides.clone())) as Running);
         Self { run: Some(Run { answer, asides, last: None }), tasks: tasks.clone() }
+    }
+
+    /// Whose server asks the client, if one has.
+    pub(super) fn asker(&self) -> Option<Arc<Upstream>> {
+        self.run.as_ref()?.asides.asker.get().cloned()
     }
 
     /// Calls side by side as one, each of whose answers is a step; `None` for no calls.

@@ -109,7 +109,7 @@ impl Request {
 
     async fn read_answer(
         &self,
-        upstream: &Upstream,
+        upstream: &Arc<Upstream>,
         exchange: &mut Exchange,
         limit: Duration,
         last: Instant,
@@ -126,7 +126,7 @@ impl Request {
     /// is not the server that is silent.
     async fn converse(
         &self,
-        upstream: &Upstream,
+        upstream: &Arc<Upstream>,
         exchange: &mut Exchange,
         limit: Duration,
         last: Instant,

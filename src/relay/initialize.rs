@@ -30,10 +30,7 @@ impl Relay {
         let snapshot = self.fleet.snapshot();
         let servers = servers(&snapshot, view);
         let capabilities = capabilities(view, &servers, revision);
-        let instructions = match view {
-            View::One(_) => servers.iter().find_map(text).unwrap_or_default(),
-            View::All | View::Named(_) => joined(view, &snapshot, &servers),
-        };
+        let instructions = instructions(view, &snapshot, &servers);
         let result = initialize_result(revision, &capabilities, &instructions);
         let agreed = Agreed {
             revision: revision.as_str().into(),
@@ -44,21 +41,26 @@ impl Relay {
     }
 }
 
-type Known = (Arc<Upstream>, Option<Arc<Hello>>);
+/// A server, and what it said of itself, if that is known.
+pub(super) type Known = (Arc<Upstream>, Option<Arc<Hello>>);
 
 /// The servers of `view` in the order of the file, with what each said of itself.
-fn servers(snapshot: &Snapshot, view: &View) -> Vec<Known> {
+pub(super) fn servers(snapshot: &Snapshot, view: &View) -> Vec<Known> {
     let upstreams = snapshot.catalog.servers(view).filter_map(|name| snapshot.upstreams.get(name));
     upstreams.map(|upstream| (upstream.clone(), upstream.hello())).collect()
 }
 
 /// What the servers have together, and what one that nobody knows yet may have.
-fn capabilities(view: &View, servers: &[Known], revision: Revision) -> String {
+pub(super) fn offered(servers: &[Known]) -> Offers {
     let none = Offers { tools: true, ..Offers::default() };
-    let offers = servers
+    servers
         .iter()
-        .fold(none, |all, (_, hello)| all.and(&hello.as_deref().map_or_else(Offers::unknown, offers)));
-    let written = offers.write(revision >= Revision::V2025_11_25);
+        .fold(none, |all, (_, hello)| all.and(&hello.as_deref().map_or_else(Offers::unknown, offers)))
+}
+
+/// As a raw capabilities object.
+fn capabilities(view: &View, servers: &[Known], revision: Revision) -> String {
+    let written = offered(servers).write(revision >= Revision::V2025_11_25);
     // What only its client and the server itself understand is between the two.
     let (View::One(_), [(_, Some(hello))]) = (view, servers) else { return written };
     let raw = &*hello.capabilities;
@@ -81,6 +83,14 @@ fn text((upstream, hello): &Known) -> Option<String> {
         Instructions::Own => hello.as_ref()?.instructions.as_deref().map(str::to_owned),
         Instructions::Text(text) => Some(text.clone()),
         Instructions::None => None,
+    }
+}
+
+/// What models are told of the servers of `view`.
+pub(super) fn instructions(view: &View, snapshot: &Snapshot, servers: &[Known]) -> String {
+    match view {
+        View::One(_) => servers.iter().find_map(text).unwrap_or_default(),
+        View::All | View::Named(_) => joined(view, snapshot, servers),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a server asks the client in the middle of a request.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ use crate::wire::{self, Code, Kind, Message, Span, notification};
 
 /// How long a client, or its user, may take to answer.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What a question may outlast its call's wait for a client without a session.
+const MARGIN: Duration = Duration::from_secs(60);
 
 /// The server's requests that wait for the client's answers. Most calls have none, and then it costs nothing.
 #[derive(Default)]
@@ -109,7 +113,7 @@ impl Request {
     /// A server's request in the middle of this one: brought to the client, or answered at once where it cannot be.
     pub(super) async fn leg(
         &self,
-        upstream: &Upstream,
+        upstream: &Arc<Upstream>,
         exchange: &Exchange,
         legs: &mut Legs,
         asked: &Message,
@@ -120,6 +124,9 @@ impl Request {
         let (server, session) = (upstream.server(), self.errand.guard.session());
         match self.open(&server.name, asked) {
             Ok((way, open, text)) => {
+                if session.is_guest() {
+                    self.errand.asides.asked_by(upstream);
+                }
                 if let Some(key) = elicitation(&server.name, asked) {
                     session.hold(&key, ());
                 }
@@ -156,7 +163,9 @@ impl Request {
         edits.extend(token_at.map(|at| (at, id.as_bytes())));
         let text = asked.splice(&mut edits);
         let theirs = asked.id().unwrap_or_default();
-        Ok((way, Open { leg, theirs, token, until: Instant::now() + PATIENCE }, text))
+        // Whoever does not come back ends the call as a whole, before that.
+        let patience = if session.is_guest() { self.errand.relay.holds.time() + MARGIN } else { PATIENCE };
+        Ok((way, Open { leg, theirs, token, until: Instant::now() + patience }, text))
     }
 
     /// How the client can be reached; `None` where nobody would see what is asked.

@@ -4,12 +4,17 @@
 
 mod answer;
 mod asides;
+mod caching;
 mod call;
+mod discover;
 mod follow;
 mod forward;
+mod hold;
+mod holds;
 mod initialize;
 mod legs;
 mod level;
+mod listen;
 mod misses;
 mod notes;
 mod own;
@@ -17,6 +22,7 @@ mod refusal;
 mod request;
 mod resources;
 mod route;
+mod states;
 mod tasks;
 mod tool;
 mod uris;
@@ -28,16 +34,20 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 pub use call::{Call, Step};
+pub use listen::Listen;
 pub use refusal::Refusal;
 
-use crate::catalog::{BadCursor, View};
+use crate::catalog::{Audience, BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
-use crate::mcp::{Feature, method};
+use crate::mcp::meta::SERVER_INFO;
+use crate::mcp::{Feature, IDENTITY, Shown, method};
 use crate::session::{Keyring, Session};
 use crate::wire::{self, Kind, Message};
+use holds::Holds;
 use misses::Misses;
 use request::Errand;
+use states::State;
 use uris::Sightings;
 
 /// Takes clients' messages to where they belong.
@@ -48,12 +58,15 @@ pub struct Relay {
     clock: Arc<Clock>,
     /// Seals ids of tasks.
     keys: Arc<Keyring>,
+    holds: Arc<Holds>,
     misses: Misses,
     sightings: Sightings,
     /// Calls whose clients have hung up, since a hang-up is not a cancellation; and what is told to servers.
     orphans: TaskTracker,
     /// Clients' notifications on their way to servers.
     telling: Arc<Semaphore>,
+    /// Clients without sessions that listen.
+    listening: Arc<Semaphore>,
 }
 
 /// Most clients' notifications that are on their way at a time.
@@ -68,6 +81,8 @@ pub struct Caller {
     pub view: View,
     /// The client takes a stream of events as the answer.
     pub events: bool,
+    /// The arguments that its headers repeat.
+    pub shown: Shown,
 }
 
 /// What becomes of a message.
@@ -85,6 +100,8 @@ impl Relay {
     /// A relay to the servers of `fleet`.
     pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>, keys: Arc<Keyring>) -> Arc<Self> {
         Arc::new(Self {
+            holds: Arc::new(Holds::new(fleet.limits())),
+            listening: Arc::new(Semaphore::new(fleet.limits().sessions.min(Semaphore::MAX_PERMITS))),
             fleet,
             clock,
             keys,
@@ -126,10 +143,11 @@ impl Relay {
         let id = message.id().unwrap_or_default();
         match message.method() {
             method::PING => Handled::Now(wire::response(&id, b"{}")),
-            method::TOOLS_CALL => self.later(caller, message, tool::call),
-            method::PROMPTS_GET => self.later(caller, message, route::prompt),
+            method::DISCOVER if caller.session.is_guest() => Handled::Now(self.discover(&caller.view, &id)),
+            method::TOOLS_CALL => self.asking(caller, message, tool::call),
+            method::PROMPTS_GET => self.asking(caller, message, route::prompt),
             method::COMPLETE => self.later(caller, message, route::complete),
-            method::RESOURCES_READ => self.later(caller, message, resources::read),
+            method::RESOURCES_READ => self.asking(caller, message, resources::read),
             method::RESOURCES_SUBSCRIBE => self.later(caller, message, resources::subscribe),
             method::RESOURCES_UNSUBSCRIBE => self.later(caller, message, resources::unsubscribe),
             method::TASKS_GET | method::TASKS_RESULT | method::TASKS_CANCEL => {
@@ -147,6 +165,22 @@ impl Relay {
         }
     }
 
+    /// A request that `run` answers, in whose middle the client may be asked something: also one without a session.
+    fn asking<F>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        message: Message,
+        run: impl FnOnce(Errand, Message) -> F,
+    ) -> Handled
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+    {
+        if caller.session.is_guest() {
+            return self.later_or_again(caller, message, run);
+        }
+        self.later(caller, message, run)
+    }
+
     /// A request that `run` answers.
     fn later<F>(
         self: &Arc<Self>,
@@ -157,14 +191,30 @@ impl Relay {
     where
         F: Future<Output = Option<Bytes>> + Send + 'static,
     {
+        // A client without a session can only be asked by an answer, which not all methods have.
+        let asked = caller.events && !caller.session.is_guest();
+        self.started(caller, message, asked, None, run).map_or_else(Handled::Now, Handled::Later)
+    }
+
+    /// The call that `run` is; the client can be `asked` something. `Err` is the answer where it cannot begin.
+    fn started<F>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        message: Message,
+        asked: bool,
+        state: Option<State>,
+        run: impl FnOnce(Errand, Message) -> F,
+    ) -> Result<Call, Bytes>
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+    {
         let id = message.id().unwrap_or_default();
-        match caller.session.begin(&id) {
-            Ok(guard) => Handled::Later(Call::start(&self.orphans, |asides| {
-                let (view, events) = (caller.view.clone(), caller.events);
-                run(Errand { relay: self.clone(), view, events, guard, asides }, message)
-            })),
-            Err(error) => Handled::Now(Refusal::Begin(error).answer(Some(&id))),
-        }
+        let guard = caller.session.begin(&id).map_err(|error| Refusal::Begin(error).answer(Some(&id)))?;
+        Ok(Call::start(&self.orphans, |asides| {
+            let state = state.map(Box::new);
+            let (relay, view) = (self.clone(), caller.view.clone());
+            run(Errand { relay, view, events: asked, guard, asides, state }, message)
+        }))
     }
 
     fn list(self: &Arc<Self>, caller: &Caller, message: &Message, id: Bytes, feature: Feature) -> Handled {
@@ -176,12 +226,21 @@ impl Relay {
             Ok(cursor) => cursor.map(std::borrow::Cow::into_owned),
             Err(BadCursor) => return Handled::Now(Refusal::BadCursor.answer(Some(&id))),
         };
-        let view = caller.view.clone();
+        let (view, agreed) = (caller.view.clone(), caller.session.agreed());
+        let audience = Audience::of(&agreed.revision, &agreed.capabilities);
+        let relay = self.clone();
         let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
             &view,
             feature,
+            audience,
             cursor.as_deref(),
         ) {
+            Ok(result) if audience.modern => {
+                let caching = relay.caching(snapshot, &view, feature);
+                let start =
+                    format!(r#"{{"resultType":"complete",{caching},"_meta":{{"{SERVER_INFO}":{IDENTITY}}},"#);
+                wire::response_of(id, &[start.as_bytes(), result.get(1..).unwrap_or_default()])
+            }
             Ok(result) => wire::response(id, &result),
             Err(BadCursor) => Refusal::BadCursor.answer(Some(id)),
         };
@@ -239,8 +298,10 @@ impl Relay {
         });
     }
 
-    /// Waits until the calls that clients left behind have ended. No new ones may come in.
+    /// Ends the calls that wait for their clients, and waits until those that clients left behind have ended. No new ones may
+    /// come in.
     pub async fn drained(&self) {
+        self.holds.close();
         self.orphans.close();
         self.orphans.wait().await;
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::states::BadState;
 use crate::mcp::{Level, Unable, method};
 use crate::names::ServerName;
 use crate::session::{BeginError, TooManyLegs};
@@ -33,6 +34,8 @@ pub enum Refusal {
     TooManySubscriptions,
     /// The session has no room for the call, or has it already.
     Begin(BeginError),
+    /// A state that is none of ours, is over, was used, or came with another request.
+    BadState,
     /// Whoever should answer cannot now.
     Away {
         /// Whose it is.
@@ -55,6 +58,12 @@ pub enum Refusal {
     Unheard,
     /// To a server: its client is asked too much already.
     TooManyLegs(TooManyLegs),
+}
+
+impl From<BadState> for Refusal {
+    fn from(_: BadState) -> Self {
+        Self::BadState
+    }
 }
 
 impl Refusal {
@@ -92,6 +101,11 @@ impl Refusal {
                 Code::Internal,
                 "too many requests are in flight in this session; wait until one has ended".into(),
             ),
+            Self::BadState => (
+                Code::InvalidParams,
+                "`requestState` is unknown, over, used already, or of another request; make the request again without it"
+                    .into(),
+            ),
             Self::Away { text, .. } => (Code::Internal, text.clone()),
             // A mode that was not declared is a bad param (specification, `client/elicitation`).
             Self::Unable { unable, method, other_mode }
@@ -120,6 +134,7 @@ impl Refusal {
             | Self::UnknownTask(_)
             | Self::TooManySubscriptions
             | Self::Begin(_)
+            | Self::BadState
             | Self::Unable { .. }
             | Self::Unheard
             | Self::TooManyLegs(_) => String::new(),

@@ -7,8 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::call::Asides;
+use super::states::State;
 use super::{Refusal, Relay};
-use crate::catalog::View;
+use crate::catalog::{Audience, View};
 use crate::metrics::Method;
 use crate::session::CallGuard;
 use crate::wire::{Message, Span};
@@ -21,6 +22,8 @@ pub(super) struct Errand {
     pub(super) events: bool,
     pub(super) guard: CallGuard,
     pub(super) asides: Arc<Asides>,
+    /// What the client's `requestState` says, if it has one.
+    pub(super) state: Option<Box<State>>,
 }
 
 /// What a request is about.
@@ -175,6 +178,12 @@ impl Request {
                 Method::of(self.message.method())
             }
         }
+    }
+
+    /// Who asks.
+    pub(super) fn audience(&self) -> Audience {
+        let agreed = self.errand.guard.session().agreed();
+        Audience::of(&agreed.revision, &agreed.capabilities)
     }
 
     /// Whether it came in by its server's own view, which changes as little as can be.

@@ -53,10 +53,10 @@ pub(super) async fn unsubscribe(errand: Errand, message: Message) -> Option<Byte
 }
 
 /// What a subscription is held under.
-struct Key;
+pub(super) struct Key;
 
 impl Key {
-    fn of(server: &ServerName, uri: &str) -> String {
+    pub(super) fn of(server: &ServerName, uri: &str) -> String {
         format!("sub {server} {uri}")
     }
 
@@ -67,7 +67,7 @@ impl Key {
 }
 
 /// The server's own URI.
-fn own(route: &Route) -> Cow<'_, str> {
+pub(super) fn own(route: &Route) -> Cow<'_, str> {
     std::str::from_utf8(&route.name).ok().and_then(Text::of).unwrap_or_default()
 }
 

@@ -25,6 +25,9 @@ pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
         None => Box::pin(look_again(&call, snapshot)).await,
     };
     match found {
+        Ok((_, route)) if route.for_pages && !call.audience().ui => {
+            call.refuse(&Refusal::UnknownTool(call.name.clone()))
+        }
         Ok((Some(upstream), route)) if route.task_support == TaskSupport::Required && !call.of_task => {
             Box::pin(call.run_as_task(&upstream, &route.name)).await
         }

@@ -12,7 +12,7 @@ use super::legs::Legs;
 use super::ring::Budget;
 use super::streams::Streams;
 use super::ticket::{Agreed, Ticket};
-use crate::mcp::{Abilities, Level};
+use crate::mcp::{Abilities, Level, Revision};
 
 /// A client's stay under one id. An idle one takes well under 1 KiB.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub struct Session {
     open: Mutex<Open>,
     legs: Legs,
     abilities: Abilities,
+    speaks: Revision,
     /// The level of log messages that the client wants, as its number; 0 where it never said.
     level: AtomicU8,
     /// The state of the world that the client was told of last, as its streams count it.
@@ -92,6 +93,7 @@ impl Session {
             open: Mutex::default(),
             legs: Legs::default(),
             abilities: Abilities::parse(&ticket.agreed.capabilities),
+            speaks: Revision::of(&ticket.agreed.revision).unwrap_or(Revision::LATEST_LEGACY),
             level: AtomicU8::new(0),
             ticket,
             heard: AtomicU64::new(NOTHING),
@@ -117,6 +119,11 @@ impl Session {
     /// The negotiated revision.
     pub fn revision(&self) -> &str {
         &self.ticket.agreed.revision
+    }
+
+    /// The revision that its client speaks: the same as [`revision`](Self::revision), read once.
+    pub fn speaks(&self) -> Revision {
+        self.speaks
     }
 
     /// What the client can do for servers.

@@ -1,19 +1,9 @@
 //! Requests of our own, in the words of the revision that the server speaks.
 
 use super::state::Ready;
-use crate::mcp::{IDENTITY, Letter, Mirror, Revision, envelope_members, enveloped_params};
+use crate::mcp::{Letter, Revision};
 use crate::transport::{Failure, Link, Reply};
-use crate::wire::{Code, Kind, Message, members, request};
-
-/// A request of ours, for nobody in particular; `params` is a raw object.
-pub(super) fn letter(revision: Revision, id: u64, method: &str, params: &str) -> Letter {
-    if !revision.is_modern() {
-        return Letter::plain(request(id, method, params));
-    }
-    let envelope = envelope_members(revision, "{}", IDENTITY, None);
-    let text = request(id, method, &enveloped_params(params, &envelope));
-    Letter { text, mirror: Mirror::of(revision, method, None, &[], None) }
-}
+use crate::wire::{Code, Kind, Message, members};
 
 /// The answer to a request of ours on a link that is ready, of those that may reach the server twice.
 pub(super) async fn ask(ready: &Ready, method: &str, params: &str) -> Result<Message, Failure> {
@@ -28,7 +18,7 @@ pub(super) async fn ask_as(
     method: &str,
     params: &str,
 ) -> Result<Message, Failure> {
-    answer_of(link.request(id, letter(revision, id, method, params)).await?).await
+    answer_of(link.request(id, Letter::ours(revision, id, method, params)).await?).await
 }
 
 /// Waits for the answer.

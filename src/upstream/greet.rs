@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::ask::{answer_of, ask_as, error_code, letter, result_of};
+use super::ask::{answer_of, ask_as, error_code, result_of};
 use super::era::Order;
 use super::handshake::Face;
-use crate::mcp::{Hello, Revision, initialize_params, method, newest_modern, supported_versions};
+use crate::mcp::{Hello, Letter, Revision, initialize_params, method, newest_modern, supported_versions};
 use crate::transport::{Failure, Link};
 use crate::wire::{Code, Kind, Message, notification};
 
@@ -114,7 +114,7 @@ impl Greeter<'_> {
 
     async fn discover(&self) -> Result<Found, Failure> {
         for id in DISCOVER {
-            let letter = letter(Revision::LATEST, id, method::DISCOVER, "{}");
+            let letter = Letter::ours(Revision::LATEST, id, method::DISCOVER, "{}");
             let Some(reply) = self.link.discover(Revision::LATEST, id, letter).await? else {
                 return Ok(Found::Unasked);
             };

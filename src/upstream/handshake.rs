@@ -13,7 +13,7 @@ use super::flights::Flights;
 use super::greet::{self, Greeter};
 use super::legs::Legs;
 use super::lists::list;
-use super::state::{Owner, Ready};
+use super::state::{Listed, Owner, Ready};
 use crate::catalog::Listing;
 use crate::config::{Reach, Scope, Server};
 use crate::mcp::{Features, Hello, Revision, all_abilities};
@@ -132,6 +132,7 @@ impl Attempt<'_> {
             calls: TaskTracker::new(),
             flights: Flights::default(),
             legs: Legs::default(),
+            listed: Listed::default(),
             over: CancellationToken::new(),
             _counted: self.series.map(ServerSeries::link),
             link,

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::ask::letter;
 use super::keeper::Running;
 use super::state::Ready;
-use crate::mcp::{Filter, method};
+use crate::mcp::{Filter, Letter, method};
 use crate::transport::{Failure, Reply};
 use crate::wire::Message;
 
@@ -28,7 +27,7 @@ impl Listen {
     pub(super) fn open(ready: &Arc<Ready>, filter: Filter) -> Self {
         let (id, ready) = (ready.id(), ready.clone());
         let params = format!(r#"{{"notifications":{}}}"#, filter.write());
-        let letter = letter(ready.hello.revision, id, method::LISTEN, &params);
+        let letter = Letter::ours(ready.hello.revision, id, method::LISTEN, &params);
         let sending = async move { Ok(ready.link.request(id, letter).await?.repeatable()) };
         Self { id, filter, stage: Stage::Sending(Box::pin(sending)) }
     }

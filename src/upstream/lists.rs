@@ -22,11 +22,13 @@ pub(super) async fn list(
             Feature::Prompt => offers.prompts,
             Feature::Resource | Feature::Template => offers.resources,
         };
+        let asked = ready.since.elapsed();
         if announced || feature == Feature::Tool {
             // Many servers have resources and know no templates.
             let must = announced && feature != Feature::Template;
             listing.take(feature, pages(&ready, feature, must).await?);
         }
+        ready.listed.note(feature, asked);
     }
     Ok(listing)
 }

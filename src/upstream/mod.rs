@@ -48,7 +48,7 @@ pub use subscriptions::Subscription;
 
 use crate::catalog::Listing;
 use crate::config::{Limits, Root, Server};
-use crate::mcp::{Features, Hello, method};
+use crate::mcp::{Feature, Features, Hello, method};
 use crate::metrics::ServerSeries;
 use crate::transport::{Dialer, Failure};
 use crate::wire::{self, Message, quoted};
@@ -208,6 +208,12 @@ impl Upstream {
     /// What it last said it has.
     pub fn listing(&self) -> Option<Arc<Listing>> {
         self.listing.load_full()
+    }
+
+    /// How old what it last said of `feature` is; `None` where it is not connected, or has not been asked since it is.
+    pub fn list_age(&self, feature: Feature) -> Option<Duration> {
+        let State::Ready(ready) = &self.status.borrow().state else { return None };
+        Some(ready.since.elapsed().saturating_sub(ready.listed.at(feature)?))
     }
 
     /// Why the last attempt to list its tools failed, if it did.

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::flights::Flights;
 use super::legs::Legs;
-use crate::mcp::{Hello, method};
+use crate::mcp::{Feature, Hello, method};
 use crate::metrics::LinkGuard;
 use crate::session::Session;
 use crate::transport::{Failure, Link};
@@ -68,10 +68,31 @@ pub struct Ready {
     pub(super) flights: Flights,
     /// The server's requests that wait for a client outside of any call.
     pub(super) legs: Legs,
+    /// When what the server has was last listed over it.
+    pub(super) listed: Listed,
     /// Cancelled once the link is of no use any more.
     pub(super) over: CancellationToken,
     /// Counts it, as long as it is there.
     pub(super) _counted: Option<LinkGuard>,
+}
+
+/// When each kind was last listed over a link, in milliseconds after it was made and from 1 on; 0 where it was not yet.
+#[derive(Debug, Default)]
+pub(super) struct Listed([AtomicU64; 4]);
+
+impl Listed {
+    /// `feature` was asked for `at` that time after the link was made.
+    pub(super) fn note(&self, feature: Feature, at: Duration) {
+        if let Some(listed) = self.0.get(feature.index()) {
+            listed.store(u64::try_from(at.as_millis()).unwrap_or(u64::MAX - 1) + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// The time after the link was made at which `feature` was last asked for, if it was.
+    pub(super) fn at(&self, feature: Feature) -> Option<Duration> {
+        let at = self.0.get(feature.index())?.load(Ordering::Relaxed);
+        at.checked_sub(1).map(Duration::from_millis)
+    }
 }
 
 /// The only session that uses a link.

@@ -22,11 +22,19 @@ pub fn notification(method: &str, params: &str) -> Bytes {
 
 /// An answer; `id` and `result` are raw JSON.
 pub fn response(id: &[u8], result: &[u8]) -> Bytes {
-    let mut out = BytesMut::with_capacity(id.len() + result.len() + 36);
+    response_of(id, &[result])
+}
+
+/// As [`response`], with a result in parts.
+pub fn response_of(id: &[u8], result: &[&[u8]]) -> Bytes {
+    let length: usize = result.iter().map(|part| part.len()).sum();
+    let mut out = BytesMut::with_capacity(id.len() + length + 36);
     out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
     out.put_slice(id);
     out.put_slice(br#","result":"#);
-    out.put_slice(result);
+    for part in result {
+        out.put_slice(part);
+    }
     out.put_u8(b'}');
     out.freeze()
 }

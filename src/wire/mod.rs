@@ -12,7 +12,9 @@ mod message;
 mod scan;
 mod sse;
 
-pub use build::{array, error, error_with, failure, flat, notification, quoted, request, response};
+pub use build::{
+    array, error, error_with, failure, flat, notification, quoted, request, response, response_of,
+};
 pub use code::Code;
 pub use edit::{Edit, Member, cuts, edited, every_member, members_of};
 pub use member::{Malformed, Span, Text, elements, members};

@@ -6,12 +6,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from suite import world
+from suite import MODERN, world
 
 FIXTURE = world.TARGET / "debug" / "everything"
 world.TRUNKLINE = Path(os.environ.get("TRUNKLINE_BIN", world.TARGET / "debug" / "trunkline"))
 NAME = "everything"
-MODERN = "2026-07-28"  # has no handshake
 
 
 def options(revision: str) -> list[str]:

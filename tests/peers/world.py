@@ -96,16 +96,14 @@ def everything_over(mode: str, path: str, folder: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def trunkline(folder: Path, servers: dict) -> Iterator[str]:
-    """trunkline with nothing but these servers in its file; gives the base URL once its first listing round is done."""
+def trunkline(folder: Path, servers: dict, **more) -> Iterator[str]:
+    """trunkline with nothing but these servers and `more` in its file; gives the base URL once its first listing round
+    is done."""
     port, admin = free_port(), free_port()
     log = folder / f"trunkline-{port}.log"
     config = folder / f"trunkline-{port}.json"
-    config.write_text(
-        json.dumps(
-            {"listen": f"127.0.0.1:{port}", "admin": {"listen": f"127.0.0.1:{admin}"}, "mcpServers": servers}, indent=1
-        )
-    )
+    places = {"listen": f"127.0.0.1:{port}", "admin": {"listen": f"127.0.0.1:{admin}"}}
+    config.write_text(json.dumps(places | {"mcpServers": servers} | more, indent=1))
     with running([str(TRUNKLINE), "--config", str(config)], log) as process:
         for probe in ("startz", "readyz"):
             wait_until(lambda: status(f"http://127.0.0.1:{admin}/{probe}") == 200, process, log, f"trunkline {probe}")

@@ -97,12 +97,18 @@ impl Client {
 
     /// As this one, with another header; an empty value leaves it out.
     pub(crate) fn with(&self, name: &'static str, value: &str) -> Self {
-        let mut headers = self.headers.clone();
+        let mut client = self.again();
         match value {
-            "" => drop(headers.remove(name)),
-            value => drop(headers.insert(HeaderName::from_static(name), value.parse().unwrap())),
+            "" => drop(client.headers.remove(name)),
+            value => drop(client.headers.insert(HeaderName::from_static(name), value.parse().unwrap())),
         }
-        Self { http: self.http.clone(), url: self.url.clone(), headers, last_id: AtomicU64::new(1 << 20) }
+        client
+    }
+
+    /// As this one.
+    pub(super) fn again(&self) -> Self {
+        let (http, url, headers) = (self.http.clone(), self.url.clone(), self.headers.clone());
+        Self { http, url, headers, last_id: AtomicU64::new(1 << 20) }
     }
 
     /// Sends a request and gives the response as soon as its headers are there.
@@ -211,14 +217,20 @@ impl Events {
 
     async fn next_event(&mut self) -> Option<Event> {
         loop {
+            let event = Event::read(&self.block().await?);
+            if event.id.is_none() && event.data.is_empty() {
+                continue; // a comment
+            }
+            self.last_id = event.id.clone().or(self.last_id.take());
+            return Some(event);
+        }
+    }
+
+    /// The next piece up to an empty line, be it an event or a comment; `None` at the end of the stream.
+    pub(crate) async fn block(&mut self) -> Option<String> {
+        loop {
             if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-                let text: Vec<u8> = self.buffer.drain(..end + 2).collect();
-                let event = Event::read(std::str::from_utf8(&text).unwrap());
-                if event.id.is_none() && event.data.is_empty() {
-                    continue; // a comment
-                }
-                self.last_id = event.id.clone().or(self.last_id.take());
-                return Some(event);
+                return Some(String::from_utf8(self.buffer.drain(..end + 2).collect()).unwrap());
             }
             let frame = self.body.frame().await?.unwrap();
             self.buffer.extend_from_slice(frame.data_ref().unwrap());

@@ -8,6 +8,7 @@ mod fake;
 mod http;
 mod inside;
 mod line;
+mod modern;
 pub(crate) mod process;
 mod script;
 mod sse;
@@ -19,6 +20,7 @@ pub(crate) use config::{Mount, entries, file, refused_port};
 pub(crate) use fake::{Fake, Seen};
 pub(crate) use inside::Inside;
 pub(crate) use line::Line;
+pub(crate) use modern::{MODERN, Modern};
 pub(crate) use script::{PROGRESS, Reply, Script, Step, answer, error, progress, text, tool};
 pub(crate) use world::{World, program};
 

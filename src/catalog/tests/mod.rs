@@ -1,3 +1,4 @@
+mod audiences;
 mod pages;
 mod resources;
 mod views;
@@ -49,7 +50,7 @@ fn catalog<const N: usize>(servers: [(Server, &str); N]) -> Catalog {
 }
 
 fn list(catalog: &Catalog, view: &View, feature: Feature) -> Bytes {
-    catalog.list(view, feature, None).unwrap()
+    catalog.list(view, feature, Audience::default(), None).unwrap()
 }
 
 fn tools(catalog: &Catalog, view: &View) -> Bytes {

@@ -14,7 +14,7 @@ fn paged(names: &[String], size: usize) -> Catalog {
 
 /// The names on a page, and the cursor of the next.
 fn page(catalog: &Catalog, cursor: Option<&str>) -> (Vec<String>, Option<String>) {
-    let text = catalog.list(&one("a"), Feature::Tool, cursor).unwrap();
+    let text = catalog.list(&one("a"), Feature::Tool, Audience::default(), cursor).unwrap();
     let page: serde_json::Value = serde_json::from_slice(&text).unwrap();
     let name = |tool: &serde_json::Value| tool["name"].as_str().unwrap().to_owned();
     let names = page["tools"].as_array().unwrap().iter().map(name).collect();
@@ -73,13 +73,20 @@ fn a_cursor_of_another_list_or_of_nobody_is_refused() {
     let catalog = paged(&names(&["a", "b"]), 1);
     let (_, cursor) = page(&catalog, None);
     let cursor = cursor.unwrap();
-    assert!(catalog.list(&one("a"), Feature::Tool, Some(&cursor)).is_ok());
-    assert_eq!(catalog.list(&one("a"), Feature::Prompt, Some(&cursor)), Err(BadCursor));
-    assert_eq!(catalog.list(&one("nobody"), Feature::Tool, Some(&cursor)), Err(BadCursor));
+    assert!(catalog.list(&one("a"), Feature::Tool, Audience::default(), Some(&cursor)).is_ok());
+    assert_eq!(catalog.list(&one("a"), Feature::Prompt, Audience::default(), Some(&cursor)), Err(BadCursor));
+    assert_eq!(
+        catalog.list(&one("nobody"), Feature::Tool, Audience::default(), Some(&cursor)),
+        Err(BadCursor)
+    );
     for garbage in
         ["", "x", "djE", "djF8dG9vbHM", "djF8dG9vbHN8YXxi", cursor.get(1..).unwrap(), &"A".repeat(100_000)]
     {
-        assert_eq!(catalog.list(&one("a"), Feature::Tool, Some(garbage)), Err(BadCursor), "{garbage:.20}");
+        assert_eq!(
+            catalog.list(&one("a"), Feature::Tool, Audience::default(), Some(garbage)),
+            Err(BadCursor),
+            "{garbage:.20}"
+        );
     }
 }
 

@@ -187,16 +187,19 @@ fn every_setting_arrives() {
         calls_per_session: 2,
         connections: Some(3),
         connection_idle: Duration::from_secs(20),
+        holds: 20,
+        hold_time: Duration::from_secs(60),
         first_list_wait: Duration::ZERO,
         reconnect_interval: Duration::from_millis(250),
         refresh_interval: Duration::from_secs(120),
+        list_ttl: Duration::ZERO,
         drain_delay: Duration::from_secs(1),
         drain_timeout: Duration::from_millis(1500),
     };
     assert_eq!(config.limits, want);
     assert_eq!(files.len(), 4, "{files:?}"); // a secret and three certificates
     let told: Vec<_> = notes.iter().map(|note| (note.line, note.severity)).collect();
-    assert_eq!(told, [(41, Severity::Warning), (56, Severity::Warning), (58, Severity::Warning)]);
+    assert_eq!(told, [(44, Severity::Warning), (59, Severity::Warning), (61, Severity::Warning)]);
     let web = config.servers.values().find(|server| server.key == "web").unwrap();
     assert_eq!((config.page_size, config.views.len()), (Some(100), 2));
     assert_eq!(config.views["both"], ViewRules::default());

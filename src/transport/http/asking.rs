@@ -1,16 +1,17 @@
 //! A request, up to its response's head.
 
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
 use hyper::Response;
 
 use super::body::Body;
 use super::head::{Head, What};
-use super::lease::{Lease, Sending};
+use super::lease::Lease;
 use super::{CLOSED, Http};
 use crate::transport::Failure;
-use crate::transport::text::reason;
 
 /// A request, up to its response's head.
 #[derive(Default)]
@@ -27,7 +28,7 @@ enum Stage {
     Start,
     Connecting(Pin<Box<dyn Future<Output = Result<Lease, Failure>> + Send + Sync>>),
     Taken(Lease),
-    Sent(Lease, Sending),
+    Sent(Lease),
 }
 
 impl Asking {
@@ -59,27 +60,29 @@ impl Asking {
                 Stage::Connecting(connecting) => Stage::Taken(connecting.await?),
                 Stage::Taken(_) => {
                     let Stage::Taken(mut lease) = std::mem::take(&mut self.stage) else { continue };
-                    let sending = lease.send(head.request(what, lease.is_http2()));
-                    Stage::Sent(lease, sending)
+                    lease.send(head, what);
+                    Stage::Sent(lease)
                 }
-                Stage::Sent(lease, sending) => match sending.await {
-                    Ok(response) => {
-                        let Stage::Sent(lease, _) = std::mem::take(&mut self.stage) else { continue };
-                        return Ok(response.map(|body| Body::new(body, lease)));
+                Stage::Sent(lease) => {
+                    let mut cut = pin!(http.pool.cut.wait());
+                    let response = poll_fn(|cx| match lease.poll_response(cx) {
+                        Poll::Pending if !self.last && cut.as_mut().poll(cx).is_ready() => Poll::Ready(None),
+                        response => response.map(Some),
+                    });
+                    match response.await {
+                        Some(Ok(response)) => {
+                            let Stage::Sent(lease) = std::mem::take(&mut self.stage) else { continue };
+                            return Ok(response.map(|source| Body::new(source, lease)));
+                        }
+                        // The server closed it meanwhile, and has not seen the request or may see it again.
+                        Some(Err(broken)) if !lease.fresh && (self.repeatable || broken.unsent) => {
+                            Stage::Start
+                        }
+                        Some(Err(broken)) => return Err(broken.failure),
+                        None => return Err(Failure::Cut(CLOSED.into())),
                     }
-                    // The server closed it meanwhile, and has not seen the request or may see it again.
-                    Err(error) if !lease.fresh && (self.repeatable || error.message().is_some()) => {
-                        Stage::Start
-                    }
-                    Err(error) => return Err(unsent(&error.into_error())),
-                },
+                }
             }
         }
     }
-}
-
-/// Why no response came. A request that never reached a connection was not processed.
-fn unsent(error: &hyper::Error) -> Failure {
-    let why = reason(error);
-    if error.is_canceled() { Failure::Unreachable(why) } else { Failure::Cut(why) }
 }

@@ -1,18 +1,18 @@
 //! Reading bodies: whole, or event by event. All of it is cancel-safe.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 
-use super::Http;
 use super::lease::Lease;
 use super::pool::Pool;
+use super::{CLOSED, Http};
 use crate::transport::text::reason;
 use crate::transport::{Failure, Sizes, batch};
 use crate::wire::{Event, Message, SseDecoder};
@@ -21,26 +21,31 @@ use crate::wire::{Event, Message, SseDecoder};
 /// closed if it is dropped before.
 #[derive(Debug)]
 pub(super) struct Body {
-    incoming: Incoming,
+    source: Source,
     lease: Option<Lease>,
 }
 
+/// Where a body's bytes come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// The connection itself, over HTTP/1.1.
+    Lease,
+    Http2(Incoming),
+}
+
 impl Body {
-    pub(super) fn new(incoming: Incoming, lease: Lease) -> Self {
-        Self { incoming, lease: Some(lease) }
+    pub(super) fn new(source: Source, lease: Lease) -> Self {
+        Self { source, lease: Some(lease) }
     }
 
     /// Whether the end is there already; the connection is free then. Swallows a little that is there before it.
     pub(super) fn ends_now(&mut self, pool: &Arc<Pool>) -> bool {
         const FEW: usize = 4;
         for _ in 0..FEW {
-            match Pin::new(&mut self.incoming).poll_frame(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(Some(Ok(_))) => {}
-                Poll::Ready(None) => {
-                    self.free(pool);
-                    return true;
-                }
-                Poll::Ready(Some(Err(_))) | Poll::Pending => return false,
+            match self.poll_chunk(&mut Context::from_waker(Waker::noop()), pool) {
+                Poll::Ready(Ok(Some(_))) => {}
+                Poll::Ready(Ok(None)) => return true,
+                Poll::Ready(Err(_)) | Poll::Pending => return false,
             }
         }
         false
@@ -48,21 +53,39 @@ impl Body {
 
     /// The next bytes; `None` at the end.
     async fn chunk(&mut self, pool: &Arc<Pool>) -> Result<Option<Bytes>, Failure> {
-        loop {
-            let Some(frame) = self.incoming.frame().await else {
-                self.free(pool);
-                return Ok(None);
-            };
-            let frame = frame.map_err(|error| Failure::Cut(reason(&error)))?;
-            if let Ok(data) = frame.into_data() {
-                return Ok(Some(data));
-            }
-        }
+        let mut cut = pin!(pool.cut.wait());
+        poll_fn(|cx| match self.poll_chunk(cx, pool) {
+            Poll::Pending => cut.as_mut().poll(cx).map(|()| Err(Failure::Cut(CLOSED.into()))),
+            chunk => chunk,
+        })
+        .await
     }
 
-    fn free(&mut self, pool: &Arc<Pool>) {
-        if let Some(lease) = self.lease.take() {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>, pool: &Arc<Pool>) -> Poll<Result<Option<Bytes>, Failure>> {
+        let Some(lease) = &mut self.lease else { return Poll::Ready(Ok(None)) };
+        let chunk = match &mut self.source {
+            Source::Lease => ready!(lease.poll_chunk(cx))?,
+            Source::Http2(incoming) => loop {
+                let Some(frame) = ready!(Pin::new(&mut *incoming).poll_frame(cx)) else { break None };
+                let frame = frame.map_err(|error| Failure::Cut(reason(&error)))?;
+                if let Ok(data) = frame.into_data() {
+                    break Some(data);
+                }
+            },
+        };
+        if chunk.is_none()
+            && let Some(lease) = self.lease.take()
+        {
             pool.put(lease);
+        }
+        Poll::Ready(Ok(chunk))
+    }
+
+    /// How many bytes are still to come, at least.
+    fn announced(&self) -> u64 {
+        match (&self.source, &self.lease) {
+            (Source::Http2(incoming), _) => incoming.size_hint().lower(),
+            (Source::Lease, lease) => lease.as_ref().map_or(0, Lease::announced),
         }
     }
 }
@@ -84,7 +107,7 @@ impl Whole {
 
     /// The whole body.
     pub(super) async fn read(&mut self, pool: &Arc<Pool>) -> Result<Bytes, Failure> {
-        let announced = self.body.incoming.size_hint().lower();
+        let announced = self.body.announced();
         if announced > self.limit as u64 {
             return Err(Failure::TooLarge(self.limit));
         }

@@ -129,7 +129,7 @@ impl Exchange {
                 Stage::Pausing(sleep) => {
                     tokio::select! {
                         biased;
-                        () = self.http.cut.wait() => return Err(Failure::Cut(CLOSED.into())),
+                        () = self.http.pool.cut.wait() => return Err(Failure::Cut(CLOSED.into())),
                         () = sleep => {}
                     }
                     self.head = self.http.head.load_full();

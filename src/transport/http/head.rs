@@ -1,5 +1,7 @@
 //! What every request to a server has in common.
 
+use std::io::Write as _;
+
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
@@ -14,7 +16,7 @@ use super::lease::Request;
 use crate::config;
 use crate::mcp::{Letter, Revision};
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -40,6 +42,8 @@ pub(super) struct Head {
     target: Uri,
     /// The headers of a POST.
     headers: HeaderMap,
+    /// The start of a POST over HTTP/1.1, up to the figure of its `Content-Length`.
+    post: Bytes,
     /// The configuration names the `Host`.
     has_host: bool,
     pub(super) has_session: bool,
@@ -65,7 +69,28 @@ impl Head {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let uri = http.url.clone();
-        Self { target: target(&uri), uri, headers, has_host, has_session: false, agreed: false }
+        let (target, post) = (target(&uri), Bytes::new());
+        Self { target, uri, headers, post, has_host, has_session: false, agreed: false }.rendered()
+    }
+
+    fn rendered(mut self) -> Self {
+        let mut post = Vec::new();
+        self.line("POST", &self.headers, &mut post);
+        post.extend_from_slice(b"content-length: ");
+        self.post = post.into();
+        self
+    }
+
+    fn line(&self, method: &str, headers: &HeaderMap, out: &mut Vec<u8>) {
+        let target = self.target.path_and_query().map_or("/", |target| target.as_str());
+        for part in [method, " ", target, " HTTP/1.1\r\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        for (name, value) in headers {
+            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                out.extend_from_slice(part);
+            }
+        }
     }
 
     /// With the session id that `initialize` gave us.
@@ -75,7 +100,7 @@ impl Head {
             next.headers.insert(SESSION, id.clone());
             next.has_session = true;
         }
-        next
+        next.rendered()
     }
 
     /// With the revision that is spoken from now on.
@@ -85,12 +110,12 @@ impl Head {
         if revision >= Revision::V2025_06_18 {
             next.headers.insert(REVISION, HeaderValue::from_static(revision.as_str()));
         }
-        next
+        next.rendered()
     }
 
     /// At another place of the same server.
     pub(super) fn at(&self, uri: &Uri) -> Self {
-        Self { target: target(uri), uri: uri.clone(), ..self.clone() }
+        Self { target: target(uri), uri: uri.clone(), ..self.clone() }.rendered()
     }
 
     /// For the older transport: messages go to `uri`, which names our session.
@@ -103,8 +128,41 @@ impl Head {
         within(&self.uri, there)
     }
 
-    /// `what` as a request for a connection of HTTP/2 or 1.1.
-    pub(super) fn request(&self, what: &What, http2: bool) -> Request {
+    /// `what` as a request of HTTP/1.1: the head is added to `out`, the body given back.
+    pub(super) fn write(&self, what: &What, out: &mut Vec<u8>) -> Bytes {
+        if let What::Post(Letter { text, mirror }) = what {
+            out.extend_from_slice(&self.post);
+            // It cannot fail: a vector grows.
+            write!(out, "{}\r\n", text.len()).ok();
+            for (name, value) in mirror.iter() {
+                out.extend_from_slice(name.as_str().as_bytes());
+                out.extend_from_slice(b": ");
+                out.extend_from_slice(value.as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+            out.extend_from_slice(b"\r\n");
+            return text.clone();
+        }
+        let (method, headers, text) = self.parts(what);
+        self.line(method.as_str(), &headers, out);
+        out.extend_from_slice(b"\r\n");
+        text
+    }
+
+    /// `what` as a request of HTTP/2.
+    pub(super) fn request(&self, what: &What) -> Request {
+        let (method, mut headers, text) = self.parts(what);
+        if !self.has_host {
+            headers.remove(HOST); // it stands in the URI
+        }
+        let mut request = Request::new(Full::new(text));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = headers;
+        request
+    }
+
+    fn parts(&self, what: &What) -> (Method, HeaderMap, Bytes) {
         let mut headers = self.headers.clone();
         let (method, text) = match what {
             What::Post(letter) => {
@@ -128,14 +186,7 @@ impl Head {
                 (Method::DELETE, Bytes::new())
             }
         };
-        if http2 && !self.has_host {
-            headers.remove(HOST); // it stands in the URI
-        }
-        let mut request = Request::new(Full::new(text));
-        *request.method_mut() = method;
-        *request.uri_mut() = if http2 { self.uri.clone() } else { self.target.clone() };
-        *request.headers_mut() = headers;
-        request
+        (method, headers, text)
     }
 
     /// The session id that the response gives us, if it is to be taken.
@@ -203,6 +254,17 @@ mod tests {
         })
     }
 
+    /// The request line over HTTP/1.1, and the headers.
+    fn written(head: &Head, what: &What) -> (String, Vec<(String, String)>) {
+        let mut out = Vec::new();
+        head.write(what, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        let (line, rest) = text.strip_suffix("\r\n\r\n").unwrap().split_once("\r\n").unwrap();
+        let pair =
+            |line: &str| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
+        (line.to_owned(), rest.split("\r\n").filter_map(pair).collect())
+    }
+
     #[test]
     fn configured_headers_are_sent_but_cannot_break_the_framing() {
         let head = head(&[
@@ -211,25 +273,19 @@ mod tests {
             ("accept", "text/plain"),
             ("user-agent", "me"),
         ]);
-        let post = head.request(&What::Post(Letter::default()), false);
-        let all: Vec<_> =
-            post.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         let expected = [
             ("accept", "application/json, text/event-stream"),
             ("accept-encoding", "identity"),
             ("authorization", "Bearer x"),
+            ("content-length", "2"),
             ("content-type", "application/json"),
             ("host", "127.0.0.1:1"),
             ("user-agent", "me"),
         ];
-        assert_eq!(
-            {
-                let mut all = all;
-                all.sort_unstable();
-                all
-            },
-            expected
-        );
+        let (line, mut all) = written(&head, &What::Post(Letter::plain("{}")));
+        all.sort_unstable();
+        assert_eq!(line, "POST /mcp HTTP/1.1");
+        assert_eq!(all, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 
     #[test]
@@ -241,18 +297,23 @@ mod tests {
             ("https://a:80/x", "a:80", "/x"),
             ("http://[::1]:9/", "[::1]:9", "/"),
         ] {
-            let request = |head: &Head, http2| {
-                let request = head.request(&What::Post(Letter::default()), http2);
+            let request = |head: &Head| {
+                let request = head.request(&What::Post(Letter::default()));
                 (request.uri().to_string(), request.headers().get(HOST).cloned())
             };
-            let host = HeaderValue::from_static(host);
-            assert_eq!(request(&head_at(uri, &[]), false), (target.to_owned(), Some(host)));
+            let older = |head: &Head| {
+                let (line, headers) = written(head, &What::Delete);
+                let hosts: Vec<_> = headers.into_iter().filter(|(name, _)| name == "host").collect();
+                (line, hosts)
+            };
+            let line = format!("DELETE {target} HTTP/1.1");
+            let named_as = |host: &str| vec![("host".to_owned(), host.to_owned())];
+            assert_eq!(older(&head_at(uri, &[])), (line.clone(), named_as(host)));
             let whole = Uri::from_static(uri).to_string();
-            assert_eq!(request(&head_at(uri, &[]), true), (whole.clone(), None));
-            let other = Some(HeaderValue::from_static("other"));
+            assert_eq!(request(&head_at(uri, &[])), (whole.clone(), None));
             let named = head_at(uri, &[("host", "other")]);
-            assert_eq!(request(&named, false), (target.to_owned(), other.clone()));
-            assert_eq!(request(&named, true), (whole, other));
+            assert_eq!(older(&named), (line, named_as("other")));
+            assert_eq!(request(&named), (whole, Some(HeaderValue::from_static("other"))));
         }
     }
 
@@ -260,7 +321,8 @@ mod tests {
     fn the_revision_is_told_from_2025_06_18_on() {
         let revision = |revision| {
             let head = head(&[]).with_revision(revision);
-            head.request(&What::Delete, false).headers().get(REVISION).cloned()
+            let (_, headers) = written(&head, &What::Post(Letter::default()));
+            headers.into_iter().find(|(name, _)| name == REVISION.as_str()).map(|(_, value)| value)
         };
         assert_eq!(revision(Revision::V2025_03_26), None);
         assert_eq!(revision(Revision::V2025_06_18).unwrap(), "2025-06-18");

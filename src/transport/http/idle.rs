@@ -51,7 +51,7 @@ impl Idle {
         let mut rest = false;
         for shard in &self.0 {
             let mut leases = shard.lock();
-            leases.retain(|(lease, put)| !then(*put) && !lease.is_closed());
+            leases.retain_mut(|(lease, put)| !then(*put) && lease.is_ready());
             rest |= !leases.is_empty();
         }
         rest
@@ -68,7 +68,7 @@ impl Idle {
 impl Shard {
     fn take(&self) -> Option<Lease> {
         let mut leases = self.lock();
-        std::iter::from_fn(|| leases.pop()).map(|(lease, _)| lease).find(Lease::is_ready)
+        std::iter::from_fn(|| leases.pop()).find_map(|(mut lease, _)| lease.is_ready().then_some(lease))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(Lease, u32)>> {

@@ -9,6 +9,7 @@ mod body;
 mod connector;
 mod exchange;
 mod head;
+mod http1;
 mod idle;
 mod judge;
 mod lease;
@@ -32,7 +33,7 @@ use bytes::Bytes;
 use hyper::header::HeaderValue;
 use hyper::{Response, Uri};
 use rustls::ClientConfig;
-use tokio::sync::{OnceCell, SetOnce};
+use tokio::sync::OnceCell;
 
 pub(super) use self::exchange::Exchange;
 pub(super) use self::sse::{Posted, Sse};
@@ -68,8 +69,6 @@ pub(super) struct Http {
     sizes: Sizes,
     secrets: ArcSwap<Secrets>,
     pub(super) tally: Tally,
-    /// Calls are over. Those in flight end with their connections.
-    cut: SetOnce<()>,
     closed: OnceCell<()>,
     /// The server has given us a stream before.
     streamed: AtomicBool,
@@ -89,7 +88,6 @@ impl Http {
             sizes,
             secrets: ArcSwap::from_pointee(Secrets::new(secrets)),
             tally: Tally::default(),
-            cut: SetOnce::new(),
             closed: OnceCell::new(),
             streamed: AtomicBool::new(false),
             last_event: Mutex::new(None),
@@ -143,9 +141,9 @@ impl Http {
 
     pub(super) async fn close(&self) {
         let goodbye = async {
-            self.cut.set(()).ok(); // set before, where a first close was given up halfway
+            self.pool.cut.set(()).ok(); // set before, where a first close was given up halfway
             let (head, spared) = (self.head.load_full(), self.pool.take_own());
-            self.tasks.abort_but(spared.as_ref().map(Lease::task));
+            self.tasks.abort_but(spared.as_ref().and_then(Lease::task));
             if head.has_session {
                 // Whether the server keeps the session is its own affair: we will not use it.
                 let mut asking = Asking::last(spared);
@@ -160,7 +158,7 @@ impl Http {
     }
 
     fn is_cut(&self) -> bool {
-        self.cut.initialized()
+        self.pool.is_cut()
     }
 
     /// A failure of a call; once the link is closed, that is why.

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use hyper_util::client::legacy::connect::Connection;
 use hyper_util::rt::TokioTimer;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, SetOnce, oneshot};
 
 use super::CLOSED;
 use super::connector::{Connector, KEEP_ALIVE};
+use super::http1::Http1;
 use super::idle::Idle;
 use super::lease::Lease;
 use super::tasks::Tasks;
@@ -40,6 +41,8 @@ pub(super) struct Pool {
     /// How many calls wait for a connection, and what wakes them when one is put back.
     waiting: AtomicUsize,
     freed: Notify,
+    /// Calls are over. Those in flight end, and with them their connections.
+    pub(super) cut: SetOnce<()>,
 }
 
 impl Pool {
@@ -53,6 +56,7 @@ impl Pool {
             ticking: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             freed: Notify::new(),
+            cut: SetOnce::new(),
         }
     }
 
@@ -60,7 +64,7 @@ impl Pool {
     pub(super) fn take(&self) -> Option<Lease> {
         self.idle.take().or_else(|| {
             let mut shared = self.shared();
-            let (lease, used) = shared.as_mut().filter(|(lease, _)| !lease.is_closed())?;
+            let (lease, used) = shared.as_mut().filter(|(lease, _)| lease.is_free())?;
             *used = self.now();
             lease.share()
         })
@@ -96,23 +100,16 @@ impl Pool {
         self.idle.trim(|_| true);
     }
 
-    /// Gives back a connection whose response was read to its end.
+    /// Gives back a connection whose response was read to its end. One that still writes the request is not kept: its
+    /// server has answered what it does not read.
     pub(super) fn put(self: &Arc<Self>, lease: Lease) {
-        if lease.is_http2() {
-            return;
+        if !lease.is_http2() && lease.is_free() && !self.is_cut() {
+            self.keep(lease);
         }
-        if lease.is_ready() {
-            return self.keep(lease);
-        }
-        // It closes, or still writes the request, or its task on another thread is a moment behind.
-        if !lease.is_closed() {
-            let pool = Arc::clone(self);
-            self.tasks.start(async move {
-                if let Some(lease) = lease.ready().await {
-                    pool.keep(lease);
-                }
-            });
-        }
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut.initialized()
     }
 
     fn keep(self: &Arc<Self>, mut lease: Lease) {
@@ -126,7 +123,7 @@ impl Pool {
         self.tick();
     }
 
-    /// Makes a connection, in a task that drives it from then on.
+    /// Makes a connection, in a task that drives it from then on where it is of HTTP/2.
     fn make(self: &Arc<Self>) -> oneshot::Receiver<Result<Lease, Failure>> {
         let (tell, told) = oneshot::channel();
         let (pool, home) = (Arc::clone(self), self.idle.home());
@@ -155,13 +152,7 @@ impl Pool {
                     Err(error) => return give(pool, failed(error)),
                 }
             } else {
-                match http1::handshake(io).await {
-                    Ok((sender, connection)) => {
-                        give(pool, Ok(Lease::http1(sender, home)));
-                        connection.await
-                    }
-                    Err(error) => return give(pool, failed(error)),
-                }
+                return give(pool, Ok(Lease::http1(Http1::new(io), home)));
             };
             if let Err(error) = driven {
                 tracing::trace!(why = reason(&error), "a connection broke");
@@ -173,7 +164,7 @@ impl Pool {
     /// Lets calls share a connection, unless they share another.
     fn offer(self: &Arc<Self>, lease: &Lease) {
         let mut shared = self.shared();
-        if shared.as_ref().is_none_or(|(lease, _)| lease.is_closed()) {
+        if shared.as_ref().is_none_or(|(lease, _)| !lease.is_free()) {
             *shared = lease.share().map(|lease| (lease, self.now()));
         }
         drop(shared);
@@ -206,7 +197,7 @@ impl Pool {
         let now = self.now();
         let long = |since: u32| now.wrapping_sub(since) >= IDLE_TICKS;
         let mut shared = self.shared();
-        if shared.as_ref().is_some_and(|(lease, used)| long(*used) || lease.is_closed()) {
+        if shared.as_ref().is_some_and(|(lease, used)| long(*used) || !lease.is_free()) {
             *shared = None;
         }
         self.idle.trim(long) | shared.is_some()

@@ -6,11 +6,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use hyper::header::HeaderValue;
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::join;
 
 use super::Http;
+use super::http1::Http1;
 use super::lease::Lease;
 use super::pool::{IDLE_TICKS, TICK};
 use crate::config::Reach;
@@ -118,10 +118,11 @@ async fn replaced(close: impl FnOnce(Connection)) {
         connection
     };
     let (connection, answer) = join!(serving, ask(&http, 1));
-    assert_eq!((answer.unwrap(), http.tasks.count()), (1, 2));
+    assert_eq!((answer.unwrap(), http.pool.unused()), (1, 1));
     close(connection);
-    while http.tasks.count() > 1 {
-        tokio::task::yield_now().await; // until what drives the connection has noticed
+    while let Some(lease) = http.pool.take() {
+        http.pool.put(lease);
+        tokio::task::yield_now().await; // until the system has told of it
     }
     let serving = async { peer.accept().await.answer(json(&result(2))).await };
     let (_, answer) = join!(serving, ask(&http, 2));
@@ -140,40 +141,26 @@ async fn polled<F: Future + Unpin>(mut future: F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut future).poll(cx))).await
 }
 
-type Driver =
-    hyper::client::conn::http1::Connection<TokioIo<DuplexStream>, http_body_util::Full<bytes::Bytes>>;
-
-/// A connection, what drives it, and its other end.
-async fn by_hand(http: &Http) -> (Lease, Driver, DuplexStream) {
+/// A connection that was used before, and its other end.
+fn by_hand(http: &Http) -> (Lease, DuplexStream) {
     let home = http.pool.home(); // of this thread, where calls look for it
     let (near, far) = tokio::io::duplex(1 << 16);
-    let make = async move {
-        let (sender, driver) = hyper::client::conn::http1::handshake(TokioIo::new(near)).await.unwrap();
-        (Lease::http1(sender, home), driver)
-    };
-    let mut task = tokio::task::JoinSet::new();
-    task.spawn(make);
-    let (mut lease, mut driver) = task.join_next().await.unwrap().unwrap();
-    assert!(polled(&mut driver).await.is_pending() && lease.is_ready());
+    let mut lease = Lease::http1(Http1::over(Box::new(near)), home);
+    assert!(lease.is_ready());
     lease.fresh = false;
-    (lease, driver, far)
+    (lease, far)
 }
 
 #[tokio::test]
 async fn a_request_that_was_not_written_is_sent_again() {
     let peer = Peer::new().await;
     let http = http(&peer);
-    let (lease, driver, _far) = by_hand(&http).await;
+    let (lease, far) = by_hand(&http);
     http.pool.put(lease);
-    let mut exchange = http.request(1, call(1).into()).unwrap();
-    {
-        let mut next = std::pin::pin!(exchange.next());
-        assert!(polled(&mut next).await.is_pending() && http.pool.unused() == 0);
-    }
-    drop(driver); // with the request in its queue
+    drop(far);
     let serving = async { peer.accept().await.answer(json(&result(1))).await };
-    let (asked, answer) = join!(serving, exchange.next());
-    assert_eq!((asked.body.as_bytes(), answer.unwrap().number()), (&*call(1), Some(1)));
+    let (asked, answer) = join!(serving, ask(&http, 1));
+    assert_eq!((asked.body.as_bytes(), answer.unwrap()), (&*call(1), 1));
     closed(&http).await;
 }
 
@@ -181,15 +168,14 @@ async fn a_request_that_was_not_written_is_sent_again() {
 async fn a_request_that_was_written_is_not_sent_again() {
     let peer = Peer::new().await;
     let http = http(&peer);
-    let (lease, mut driver, far) = by_hand(&http).await;
+    let (lease, far) = by_hand(&http);
     http.pool.put(lease);
     let mut exchange = http.request(1, call(1).into()).unwrap();
     {
         let mut next = std::pin::pin!(exchange.next());
-        assert!(polled(&mut next).await.is_pending());
+        assert!(polled(&mut next).await.is_pending() && http.pool.unused() == 0); // writes
     }
-    assert!(polled(&mut driver).await.is_pending()); // writes
-    drop((driver, far));
+    drop(far);
     let failure = exchange.next().await.unwrap_err();
     assert!(matches!(failure, Failure::Cut(_)), "{failure}");
     assert!(peer.is_untouched().await);
@@ -200,15 +186,14 @@ async fn a_request_that_was_written_is_not_sent_again() {
 async fn a_request_that_may_come_twice_is_sent_again_wherever_it_broke() {
     let peer = Peer::new().await;
     let http = http(&peer);
-    let (lease, mut driver, far) = by_hand(&http).await;
+    let (lease, far) = by_hand(&http);
     http.pool.put(lease);
     let mut exchange = http.request(1, call(1).into()).unwrap().repeatable();
     {
         let mut next = std::pin::pin!(exchange.next());
-        assert!(polled(&mut next).await.is_pending());
+        assert!(polled(&mut next).await.is_pending()); // writes
     }
-    assert!(polled(&mut driver).await.is_pending()); // writes
-    drop((driver, far));
+    drop(far);
     let serving = async { peer.accept().await.answer(json(&result(1))).await };
     let (asked, answer) = join!(serving, exchange.next());
     assert_eq!((asked.body.as_bytes(), answer.unwrap().number()), (&*call(1), Some(1)));
@@ -220,7 +205,7 @@ async fn a_call_that_waits_for_a_connection_takes_one_that_becomes_free() {
     let peer = Peer::new().await; // takes no TLS handshake
     let Reach::Http(config) = reach(&peer.uri.replace("http:", "https:")) else { unreachable!() };
     let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
-    let (lease, driver, mut far) = by_hand(&http).await;
+    let (lease, mut far) = by_hand(&http);
     let freeing = async {
         while http.pool.waiting() == 0 {
             tokio::task::yield_now().await;
@@ -235,7 +220,6 @@ async fn a_call_that_waits_for_a_connection_takes_one_that_becomes_free() {
     tokio::select! {
         answer = ask(&http, 1) => assert_eq!(answer.unwrap(), 1),
         () = freeing => unreachable!(),
-        _ = driver => unreachable!(),
     }
     assert_eq!(http.pool.waiting(), 0);
     http.close().await;

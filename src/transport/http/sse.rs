@@ -88,7 +88,7 @@ impl Sse {
 
     /// Ends the stream and with it the session.
     pub(in crate::transport) async fn close(&self) {
-        self.http.cut.set(()).ok(); // set before, where a first close was given up halfway
+        self.http.pool.cut.set(()).ok(); // set before, where a first close was given up halfway
         self.http.tasks.end().await;
         self.http.pool.clear();
     }

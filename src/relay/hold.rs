@@ -1,0 +1,423 @@
+//! A call of a client without sessions whose server asks something in its middle: the client is answered with what is
+//! asked, the call waits, and the client's retry brings the answers and goes on with it (specification,
+//! `basic/patterns/mrtr`). The server, whose protocol knows no such thing, sees one call.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep_until};
+
+use super::answer::own_result;
+use super::asides::wants;
+use super::call::{Asides, Call, Step};
+use super::holds::Room;
+use super::request::Errand;
+use super::states::{BadState, Bound, Said, State};
+use super::{Caller, Handled, Refusal, Relay};
+use crate::mcp::method;
+use crate::metrics;
+use crate::session::{CallGuard, Session};
+use crate::wire::{self, Code, Message, members, quoted};
+
+/// How long more questions are waited for after the first, so that those of one moment go out together.
+const GATHER: Duration = Duration::from_millis(50);
+/// JSON of ours and what was read once already.
+const DEPTH: usize = usize::MAX;
+
+/// A call, what its server waits for, and the request that began it.
+pub(super) struct Held {
+    call: Call,
+    /// Under this session and its id the call is known here, whichever retry it goes on for.
+    session: Arc<Session>,
+    began: Message,
+    asks: Vec<Ask>,
+    /// Of the keys, which are never used again.
+    last: u32,
+    room: Option<Room>,
+    /// It has answered while nobody was there.
+    answer: Option<Option<Bytes>>,
+}
+
+/// Something that the server wants to know.
+struct Ask {
+    key: Box<str>,
+    /// The raw id under which the call waits for it.
+    leg: Bytes,
+    request: Message,
+}
+
+/// Whose request a held call goes on for.
+enum For {
+    /// The one that began it.
+    Itself,
+    /// A retry of it.
+    Retry { guard: CallGuard, request: Message },
+}
+
+impl Relay {
+    /// A request of a client without sessions that `run` answers, and that may ask or be a retry.
+    pub(super) fn later_or_again<F>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        message: Message,
+        run: impl FnOnce(Errand, Message) -> F,
+    ) -> Handled
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+    {
+        let id = message.id().unwrap_or_default();
+        let refused = |refusal: Refusal| Handled::Now(refusal.answer(Some(&id)));
+        let state = match self.state_of(&message) {
+            Ok(state) => state,
+            Err(refusal) => return refused(refusal),
+        };
+        match state {
+            Some(State::Held(number)) => match self.fits(number, &message) {
+                Ok(()) => self.again(caller, message, number),
+                Err(refusal) => refused(refusal),
+            },
+            Some(State::Visited) if !visited(&message) => Handled::Now(declined(caller, &message)),
+            Some(State::Visited | State::Servers { .. }) | None => self.first(caller, message, state, run),
+        }
+    }
+
+    fn state_of(&self, message: &Message) -> Result<Option<State>, Refusal> {
+        let said = Said::read(message).map_err(Refusal::BadParams)?;
+        let Some(sealed) = said.state().map_err(Refusal::from)? else { return Ok(None) };
+        Ok(Some(Bound::to(message).open(&self.keys, &sealed)?))
+    }
+
+    fn first<F>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        message: Message,
+        state: Option<State>,
+        run: impl FnOnce(Errand, Message) -> F,
+    ) -> Handled
+    where
+        F: Future<Output = Option<Bytes>> + Send + 'static,
+    {
+        let began = message.clone();
+        let call = match self.started(caller, message, true, state, run) {
+            Ok(call) => call,
+            Err(answer) => return Handled::Now(answer),
+        };
+        if !caller.session.abilities().any() {
+            return Handled::Later(call);
+        }
+        let held = Held::new(call, caller.session.clone(), began);
+        let relay = self.clone();
+        Handled::Later(Call::start(&self.orphans, |asides| held.drive(relay, For::Itself, asides)))
+    }
+
+    /// A retry that can be taken: it is for what its call asked.
+    fn fits(&self, number: u128, retry: &Message) -> Result<(), Refusal> {
+        let asked = self.holds.asked(number).ok_or(BadState)?;
+        let said = Said::read(retry).map_err(Refusal::BadParams)?;
+        let responses = responses(said.responses).map_err(Refusal::BadParams)?;
+        let bad = asked.iter().find(|(key, method)| {
+            responses.get(&**key).is_some_and(|response| !answers(method, response.get()))
+        });
+        match bad {
+            Some((key, method)) => {
+                Err(Refusal::BadParams(format!("`inputResponses`: {} is no result of {method}", quoted(key))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn again(self: &Arc<Self>, caller: &Caller, request: Message, number: u128) -> Handled {
+        let id = request.id().unwrap_or_default();
+        let guard = match caller.session.begin(&id) {
+            Ok(guard) => guard,
+            Err(error) => return Handled::Now(Refusal::Begin(error).answer(Some(&id))),
+        };
+        let relay = self.clone();
+        Handled::Later(Call::start(&self.orphans, |asides| async move {
+            let Some(mut held) = relay.holds.take(number).await else {
+                return Some(Refusal::BadState.answer(Some(&id)));
+            };
+            held.deliver(&request);
+            if let Some(level) = guard.session().level() {
+                held.session.set_level(level);
+            }
+            held.drive(relay, For::Retry { guard, request }, asides).await
+        }))
+    }
+}
+
+impl Held {
+    fn new(call: Call, session: Arc<Session>, began: Message) -> Self {
+        Self { call, session, began, asks: Vec::new(), last: 0, room: None, answer: None }
+    }
+
+    /// The keys and methods of what the client is asked.
+    pub(super) fn asked(&self) -> Vec<(Box<str>, Box<str>)> {
+        self.asks.iter().map(|ask| (ask.key.clone(), ask.request.method().into())).collect()
+    }
+
+    /// Goes on with the call until it ends, or its client has to be asked.
+    async fn drive(mut self, relay: Arc<Relay>, request: For, asides: Arc<Asides>) -> Option<Bytes> {
+        let mut due = (!self.asks.is_empty()).then(|| Instant::now() + GATHER);
+        loop {
+            let step = tokio::select! {
+                biased;
+                () = request.cancelled() => {
+                    self.cancel();
+                    return None;
+                }
+                step = self.step() => step,
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    return Some(self.park(&relay, &request));
+                }
+            };
+            match step {
+                Step::Aside(message) | Step::Part(message) => {
+                    if let Some(message) = request.aside(message) {
+                        asides.push(message).await;
+                    }
+                }
+                Step::Asked(question) => {
+                    self.ask(&relay, question);
+                    due = due.or_else(|| (!self.asks.is_empty()).then(|| Instant::now() + GATHER));
+                }
+                Step::Withdrawn(notification) => {
+                    self.withdraw(notification);
+                    due = due.filter(|_| !self.asks.is_empty());
+                }
+                Step::Answer(answer) => {
+                    self.end(metrics::Held::Ended);
+                    return answer.map(|answer| request.answer(answer));
+                }
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Step {
+        match self.answer.take() {
+            Some(answer) => Step::Answer(answer),
+            None => self.call.step().await,
+        }
+    }
+
+    /// Goes on while nobody is there: what the server asks or answers is kept, what it only tells is not. Cancel-safe.
+    pub(super) async fn go_on(&mut self) {
+        if self.answer.is_some() {
+            return std::future::pending().await;
+        }
+        match self.call.step().await {
+            Step::Aside(_) | Step::Part(_) => {}
+            Step::Asked(question) => self.note(question),
+            Step::Withdrawn(notification) => self.withdraw(notification),
+            Step::Answer(answer) => self.answer = Some(answer),
+        }
+    }
+
+    /// The server asks: that is put to the client, or answered at once where it cannot be.
+    fn ask(&mut self, relay: &Relay, question: Bytes) {
+        if self.room.is_none() {
+            self.room = self.call.asker().and_then(|upstream| relay.holds.room(&upstream));
+        }
+        if self.room.is_some() {
+            return self.note(question);
+        }
+        if let Ok(request) = Message::parse(question, DEPTH) {
+            let text = "too many calls wait for what their clients are asked";
+            self.tell(&wire::error(request.id().as_deref(), Code::Internal, text));
+        }
+    }
+
+    fn note(&mut self, question: Bytes) {
+        let Ok(request) = Message::parse(question, DEPTH) else { return };
+        let leg = request.id().unwrap_or_default();
+        if ![method::SAMPLING, method::ELICITATION, method::ROOTS_LIST].contains(&request.method()) {
+            let text = "this client cannot be asked that";
+            return self.tell(&wire::error(Some(&leg), Code::MethodNotFound, text));
+        }
+        self.last += 1;
+        self.asks.push(Ask { key: format!("leg-{}", self.last).into(), leg, request });
+    }
+
+    /// The server no longer wants to know.
+    fn withdraw(&mut self, notification: Bytes) {
+        let Ok(told) = Message::parse(notification, DEPTH) else { return };
+        let Ok([Some(id)]) = told.params_members(["requestId"]) else { return };
+        let id = told.slice(id).unwrap_or_default();
+        self.asks.retain(|ask| ask.leg != id.as_bytes());
+    }
+
+    /// Gives the server those answers that `retry` has. What else it has means nothing.
+    fn deliver(&mut self, retry: &Message) {
+        let said = Said::read(retry).unwrap_or_default();
+        let responses = responses(said.responses).unwrap_or_default();
+        for ask in std::mem::take(&mut self.asks) {
+            match responses.get(&*ask.key) {
+                Some(response) => self.tell(&wire::response(&ask.leg, response.get().as_bytes())),
+                None => self.asks.push(ask),
+            }
+        }
+    }
+
+    /// Answers one of the questions.
+    fn tell(&self, answer: &Bytes) {
+        if let Ok(answer) = Message::parse(answer.clone(), DEPTH) {
+            self.session.answered(answer);
+        }
+    }
+
+    /// The answer that asks. The call waits from now on.
+    fn park(self, relay: &Arc<Relay>, request: &For) -> Bytes {
+        let (bound, id) = (Bound::to(&self.began), request.id(&self));
+        let asked = self.asks.iter().map(Ask::write).collect::<Vec<_>>().join(",");
+        let speaks = self.session.speaks();
+        let number = relay.holds.park(&relay.orphans, self);
+        let state = bound.seal(&relay.keys, &State::Held(number), relay.holds.time());
+        let result = format!(
+            r#"{{"resultType":"input_required","inputRequests":{{{asked}}},"requestState":{}}}"#,
+            quoted(&state)
+        );
+        own_result(speaks, &id, &result)
+    }
+
+    /// The client has hung up.
+    pub(super) fn cancel(mut self) {
+        self.session.cancel(&self.began.id().unwrap_or_default());
+        self.end(metrics::Held::Cancelled);
+        // Dropped, the call goes on to its end by itself, which is near.
+    }
+
+    /// The client has not come back: the server hears so, for each question and for all.
+    pub(super) async fn abandon(mut self) {
+        tracing::info!(asked = self.asks.len(), "a client did not come back with what it was asked");
+        for ask in std::mem::take(&mut self.asks) {
+            let id = Some(&*ask.leg);
+            let text = "the client did not come back with an answer";
+            self.tell(&match ask.request.method() {
+                method::ELICITATION => wire::response(&ask.leg, br#"{"action":"cancel"}"#),
+                method::SAMPLING => wire::failure(&ask.leg, REJECTED),
+                _ => wire::error(id, Code::Internal, text),
+            });
+        }
+        self.session.cancel(&self.began.id().unwrap_or_default());
+        while self.answer.is_none() {
+            self.go_on().await;
+        }
+        self.end(metrics::Held::Abandoned);
+    }
+
+    fn end(&mut self, result: metrics::Held) {
+        if let Some(room) = self.room.take() {
+            room.end(result);
+        }
+    }
+}
+
+/// That a user did not let a model be sampled (specification, `client/sampling`).
+const REJECTED: &[u8] = br#"{"code":-1,"message":"the client did not come back with an answer"}"#;
+
+impl Ask {
+    /// As a member of `inputRequests`.
+    fn write(&self) -> String {
+        let params = self.request.params().map(|raw| format!(r#","params":{raw}"#)).unwrap_or_default();
+        format!(r#"{}:{{"method":"{}"{params}}}"#, quoted(&self.key), self.request.method())
+    }
+}
+
+impl For {
+    /// Resolves once a retry is no longer wanted. The call itself sees to the request that began it.
+    async fn cancelled(&self) {
+        match self {
+            Self::Itself => std::future::pending().await,
+            Self::Retry { guard, .. } => guard.cancelled().await,
+        }
+    }
+
+    fn id(&self, held: &Held) -> Bytes {
+        match self {
+            Self::Itself => held.began.id(),
+            Self::Retry { request, .. } => request.id(),
+        }
+        .unwrap_or_default()
+    }
+
+    /// What the call tells, as this request wants to hear it: its progress under the request's own token, and of the log
+    /// what it asked for.
+    fn aside(&self, message: Bytes) -> Option<Bytes> {
+        let Self::Retry { guard, request } = self else { return Some(message) };
+        let told = Message::parse(message, DEPTH).ok()?;
+        match told.method() {
+            method::PROGRESS => {
+                let [meta] = request.params_members(["_meta"]).ok()?;
+                let [token] = request.members_at(meta?, ["progressToken"]).ok()?;
+                let [at] = told.params_members(["progressToken"]).ok()?;
+                Some(told.splice(&mut [(at?, request.slice(token?)?.as_bytes())]))
+            }
+            method::MESSAGE if !wants(guard.session(), &told) => None,
+            _ => Some(told.text().clone()),
+        }
+    }
+
+    /// The call's answer under this request's id.
+    fn answer(&self, answer: Bytes) -> Bytes {
+        let Self::Retry { request, .. } = self else { return answer };
+        let id = request.id().unwrap_or_default();
+        match Message::parse(answer, DEPTH) {
+            Ok(answer) => answer.splice(&mut [(answer.id_span().unwrap_or_default(), &id)]),
+            Err(_) => wire::error(Some(&id), Code::Internal, "the server's answer cannot be read"),
+        }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("call", &self.call)
+            .field("asks", &self.asks.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The client's answers by their keys.
+fn responses(raw: Option<&str>) -> Result<HashMap<String, &RawValue>, String> {
+    let raw = raw.unwrap_or("{}");
+    serde_json::from_str(raw).map_err(|_| "`inputResponses` is no object".to_owned())
+}
+
+/// Whether `response` can be a result of `method`: an object with what such a result cannot lack.
+fn answers(method: &str, response: &str) -> bool {
+    let has = |key| members(response, [key]).is_ok_and(|[found]| found.is_some());
+    match method {
+        method::ELICITATION => has("action"),
+        method::SAMPLING => has("content"),
+        method::ROOTS_LIST => has("roots"),
+        _ => false,
+    }
+}
+
+/// Whether the client's user went to every page that `retry` tells of.
+fn visited(retry: &Message) -> bool {
+    let said = Said::read(retry).unwrap_or_default();
+    let responses = responses(said.responses).unwrap_or_default();
+    responses.values().all(|response| {
+        let action = members(response.get(), ["action"]).ok().and_then(|[at]| response.get().get(at?));
+        action == Some(r#""accept""#)
+    })
+}
+
+/// The answer to a retry whose user did not go where the server wanted.
+fn declined(caller: &Caller, retry: &Message) -> Bytes {
+    let (id, text) =
+        (retry.id().unwrap_or_default(), "the user did not open the page that the server asked for");
+    if retry.method() == method::TOOLS_CALL {
+        let result = format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":true}}"#);
+        return own_result(caller.session.speaks(), &id, &result);
+    }
+    wire::error(Some(&id), Code::Internal, text)
+}
+
+#[cfg(test)]
+mod tests;
