@@ -41,12 +41,19 @@ impl Link {
         }))
     }
 
-    /// Sends the question which revisions the server speaks, which those of the modern era answer. Over HTTP nothing
-    /// is found out with it; `None` where the server is known to speak only the older HTTP transport, which that era does
-    /// not have.
-    pub async fn discover(&self, id: u64, letter: Letter) -> Result<Option<Reply>, Failure> {
+    /// Sends the question which revisions the server speaks, in the words of `revision`, of the modern era. Over HTTP
+    /// no transport is found out with it; `None` where the server is known to speak only the older one, which that era
+    /// does not have.
+    pub async fn discover(
+        &self,
+        revision: Revision,
+        id: u64,
+        letter: Letter,
+    ) -> Result<Option<Reply>, Failure> {
         Ok(match &self.0 {
-            Way::Web(web) => web.discover(id, letter)?.map(|exchange| Reply(Answers::Http(exchange))),
+            Way::Web(web) => {
+                web.discover(revision, id, letter)?.map(|exchange| Reply(Answers::Http(exchange)))
+            }
             Way::Stdio(stdio) => Some(Reply(Answers::Stdio(stdio.request(id, letter.text).await?))),
         })
     }
@@ -99,6 +106,15 @@ impl Link {
             Way::Web(web) => web.listen().await?,
             Way::Stdio(stdio) => Unasked::Stdio(stdio.listen()?),
         }))
+    }
+
+    /// All that a child says which belongs to no call; `None` of a server that has no such single stream, or where
+    /// somebody reads it already.
+    pub fn pipe(&self) -> Option<Inbound> {
+        match &self.0 {
+            Way::Web(_) => None,
+            Way::Stdio(stdio) => stdio.listen().ok().map(|unbound| Inbound(Unasked::Stdio(unbound))),
+        }
     }
 
     /// Whether the server's process, if it is one of ours, still runs and talks.

@@ -55,11 +55,16 @@ impl Web {
     }
 
     /// Asks over streamable HTTP alone; `None` where the server is known not to speak it.
-    pub(super) fn discover(&self, id: u64, letter: Letter) -> Result<Option<Exchange>, Failure> {
+    pub(super) fn discover(
+        &self,
+        revision: Revision,
+        id: u64,
+        letter: Letter,
+    ) -> Result<Option<Exchange>, Failure> {
         if self.transport == HttpTransport::Sse || self.opened().is_some() || self.older.has(&self.url) {
             return Ok(None);
         }
-        self.http.request(id, letter).map(Some)
+        Ok(Some(self.http.request(id, letter)?.proposing(revision)))
     }
 
     fn ask(&self, spoken: &Spoken, id: u64, letter: Letter) -> Result<Answers, Failure> {
