@@ -46,8 +46,7 @@ pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
 impl Request {
     /// Whether what came with the call of a client without a session goes the way `route`.
     fn fits(&self, route: &Route) -> Result<(), Refusal> {
-        let headers = &[]; // of the route
-        self.errand.shown.check(headers, self.arguments()).map_err(Refusal::Headers)?;
+        self.errand.shown.check(&route.headers, self.arguments()).map_err(Refusal::Headers)?;
         self.same_server(route)
     }
 }

@@ -64,7 +64,7 @@ impl Request {
         let method = self.message.method();
         let own = std::str::from_utf8(&route.name).ok().and_then(Text::of);
         let name = named_by(method).and(own);
-        Mirror::of(to, method, name.as_deref(), &[], self.arguments())
+        Mirror::of(to, method, name.as_deref(), &route.headers, self.arguments())
     }
 
     /// The raw arguments of a tool's call, if it has any.
