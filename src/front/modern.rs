@@ -14,7 +14,9 @@ use super::refuse::{Turned, refuse};
 use super::reply::{accepted, json_with};
 use crate::catalog::View;
 use crate::mcp::header::{METHOD, NAME, PROTOCOL_VERSION};
-use crate::mcp::{Envelope, Revision, Shown, decode_header, method, missing_envelope, named_by, unsupported_data};
+use crate::mcp::{
+    Envelope, Revision, Shown, decode_header, method, missing_envelope, named_by, unsupported_data,
+};
 use crate::metrics::Rejection;
 use crate::relay::{Caller, Handled};
 use crate::session::Agreed;

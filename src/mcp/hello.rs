@@ -91,54 +91,12 @@ impl Hello {
     }
 }
 
-impl Hello {
-    /// Reads the result of `server/discover`: agrees on the newest revision of the modern era that both speak.
-    ///
-    /// # Errors
-    /// Where it is no such result, or has no such revision.
-    pub fn discovered(result: &str) -> Result<Self, String> {
-        let bad = |error: serde_json::Error| format!("bad answer to `server/discover`: {error}");
-        let found: Discovered<'_> = serde_json::from_str(result).map_err(bad)?;
-        let known = found.supported_versions.iter().filter_map(|name| Revision::modern(name)).max();
-        let revision = known.ok_or_else(|| {
-            let names = found.supported_versions.iter().map(|name| quoted(name)).collect::<Vec<_>>();
-            format!("speaks revisions {} only, which we do not", names.join(", "))
-        })?;
-        let capabilities = found.capabilities.map_or("{}", RawValue::get);
-        Ok(Self {
-            revision,
-            server: found.meta.server.unwrap_or_default(),
-            offers: Offers::parse(capabilities).map_err(bad)?,
-            capabilities: capabilities.into(),
-            instructions: found.instructions.filter(|text| !text.is_empty()),
-        })
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Discovered<'a> {
-    supported_versions: Vec<String>,
-    #[serde(borrow)]
-    capabilities: Option<&'a RawValue>,
-    #[serde(default)]
-    instructions: Option<Box<str>>,
-    #[serde(rename = "_meta", default)]
-    meta: Meta,
-}
-
-#[derive(Default, Deserialize)]
-struct Meta {
-    #[serde(rename = "io.modelcontextprotocol/serverInfo")]
-    server: Option<Implementation>,
-}
+/// Who we are, a raw `Implementation`.
+pub const IDENTITY: &str = concat!(r#"{"name":"trunkline","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
 /// The `params` with which we ask a server for `revision`; `capabilities` is a raw object.
 pub fn initialize_params(revision: Revision, capabilities: &str) -> String {
-    format!(
-        r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"clientInfo":{{"name":"trunkline","version":"{}"}}}}"#,
-        env!("CARGO_PKG_VERSION")
-    )
+    format!(r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"clientInfo":{IDENTITY}}}"#)
 }
 
 /// The result with which we answer a client; `capabilities` is a raw object, `instructions` may be empty.
@@ -148,8 +106,7 @@ pub fn initialize_result(revision: Revision, capabilities: &str, instructions: &
         text => format!(r#","instructions":{}"#, quoted(text)),
     };
     format!(
-        r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{{"name":"trunkline","version":"{}"}}{instructions}}}"#,
-        env!("CARGO_PKG_VERSION")
+        r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{IDENTITY}{instructions}}}"#
     )
 }
 

@@ -4,12 +4,6 @@
 pub const INITIALIZE: &str = "initialize";
 /// The client has read the answer to `initialize`.
 pub const INITIALIZED: &str = "notifications/initialized";
-/// Which revisions do you speak, and what do you have (from 2026-07-28 on)?
-pub const DISCOVER: &str = "server/discover";
-/// Tells of changes for as long as it is open (from 2026-07-28 on).
-pub const LISTEN: &str = "subscriptions/listen";
-/// What of a listen's wishes is granted (from 2026-07-28 on).
-pub const LISTENING: &str = "notifications/subscriptions/acknowledged";
 /// Are you there?
 pub const PING: &str = "ping";
 /// What tools are there?
@@ -69,5 +63,14 @@ pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 pub const ROOTS_LIST: &str = "roots/list";
 /// The client's roots are others now.
 pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
-/// Answers what a task asked (the extension for tasks).
+
+/// What can a server do (from 2026-07-28 on)?
+pub const DISCOVER: &str = "server/discover";
+/// Opens a stream of what changes (from 2026-07-28 on).
+pub const LISTEN: &str = "subscriptions/listen";
+/// What of a listen request its stream will tell: the first message on it.
+pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+/// Answers what a task asks (extension `io.modelcontextprotocol/tasks`).
 pub const TASKS_UPDATE: &str = "tasks/update";
+/// How a task is doing now (extension `io.modelcontextprotocol/tasks`).
+pub const TASKS_TOLD: &str = "notifications/tasks";

@@ -2,24 +2,41 @@
 //!
 //! Pure functions over text; nothing here knows sockets, clocks or tasks.
 
+mod caching;
 mod client;
+mod discover;
+mod envelope;
 mod feature;
 pub mod header;
 mod hello;
 mod letter;
 mod level;
+mod listen;
+pub mod meta;
 pub mod method;
+mod mirror;
+mod number;
 mod offers;
+mod param_header;
 mod revision;
+mod round;
 mod task_support;
 
+pub use caching::{Caching, Scope};
 pub use client::{Abilities, Unable, abilities_for, all_abilities, is_leg};
+pub use discover::{discover_result, newest_modern, supported_versions, unsupported_data};
+pub use envelope::{
+    Envelope, TASKS_EXTENSION, client_info, envelope_cuts, envelope_members, enveloped, enveloped_params,
+    missing_envelope, modern_capabilities,
+};
 pub use feature::{Feature, Features};
-pub use hello::{Asked, Hello, initialize_params, initialize_result};
-pub use letter::{Letter, Mirror};
+pub use hello::{Asked, Hello, IDENTITY, initialize_params, initialize_result};
+pub use letter::Letter;
 pub use level::Level;
+pub use listen::{Filter, acknowledged, ended, subscription, tagged};
+pub use mirror::{BadHeader, Mirror, decode_header, encode_header, named_by};
 pub use offers::Offers;
+pub use param_header::{BadAnnotation, ParamHeader, Shown};
 pub use revision::Revision;
+pub use round::{InputRequest, Retry, Round, input_required, retried};
 pub use task_support::TaskSupport;
-mod stub;
-pub use stub::*;

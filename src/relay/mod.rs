@@ -41,7 +41,7 @@ use crate::catalog::{Audience, BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::meta::SERVER_INFO;
-use crate::mcp::{IDENTITY, Feature, Shown, method};
+use crate::mcp::{Feature, IDENTITY, Shown, method};
 use crate::session::{Keyring, Session};
 use crate::wire::{self, Kind, Message};
 use holds::Holds;
@@ -140,7 +140,7 @@ impl Relay {
         let id = message.id().unwrap_or_default();
         match message.method() {
             method::PING => Handled::Now(wire::response(&id, b"{}")),
-method::DISCOVER if caller.session.is_guest() => Handled::Now(self.discover(&caller.view, &id)),
+            method::DISCOVER if caller.session.is_guest() => Handled::Now(self.discover(&caller.view, &id)),
             method::TOOLS_CALL => self.asking(caller, message, tool::call),
             method::PROMPTS_GET => self.asking(caller, message, route::prompt),
             method::COMPLETE => self.later(caller, message, route::complete),
@@ -234,9 +234,8 @@ method::DISCOVER if caller.session.is_guest() => Handled::Now(self.discover(&cal
         ) {
             Ok(result) if audience.modern => {
                 let caching = relay.caching(snapshot, &view, feature);
-                let start = format!(
-                    r#"{{"resultType":"complete",{caching},"_meta":{{"{SERVER_INFO}":{IDENTITY}}},"#
-                );
+                let start =
+                    format!(r#"{{"resultType":"complete",{caching},"_meta":{{"{SERVER_INFO}":{IDENTITY}}},"#);
                 wire::response_of(id, &[start.as_bytes(), result.get(1..).unwrap_or_default()])
             }
             Ok(result) => wire::response(id, &result),

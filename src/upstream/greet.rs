@@ -57,9 +57,10 @@ impl Greeter<'_> {
             Order::Discover => self.discover_first().await,
             Order::Modern => match self.discover().await? {
                 Found::Modern(hello) => Ok(self.modern(*hello)),
-                Found::Legacy(why) => {
-                    Err(Failure::Unsupported(format!("does not speak revision {}: it {why}", Revision::LATEST)))
-                }
+                Found::Legacy(why) => Err(Failure::Unsupported(format!(
+                    "does not speak revision {}: it {why}",
+                    Revision::LATEST
+                ))),
                 Found::Unasked | Found::Other => {
                     Err(Failure::Unsupported(format!("does not speak revision {}", Revision::LATEST)))
                 }
@@ -113,7 +114,7 @@ impl Greeter<'_> {
 
     async fn discover(&self) -> Result<Found, Failure> {
         for id in DISCOVER {
-            let letter = Letter::ours(Revision::LATEST, id, method::DISCOVER, "{}");
+            let letter = Letter::discover(Revision::LATEST, id);
             let Some(reply) = self.link.discover(id, letter).await? else { return Ok(Found::Unasked) };
             let answer = match answer_of(reply).await {
                 Ok(answer) => answer,
@@ -132,7 +133,9 @@ impl Greeter<'_> {
     fn is_no_outage(&self, failure: &Failure) -> bool {
         match failure {
             Failure::Status { code, .. } => *code <= 501,
-            Failure::Garbage(_) | Failure::TooLarge(_) | Failure::Unsupported(_) | Failure::SessionGone => true,
+            Failure::Garbage(_) | Failure::TooLarge(_) | Failure::Unsupported(_) | Failure::SessionGone => {
+                true
+            }
             // A child is gone then.
             Failure::Cut(_) => !self.link.has_one_stream(),
             Failure::Unreachable(_) | Failure::Unauthorized { .. } | Failure::Busy { .. } => false,

@@ -37,7 +37,8 @@ pub(super) fn members_within<const N: usize>(
     depth: usize,
 ) -> Result<[Option<Span>; N], Malformed> {
     let mut found = [const { None }; N];
-    Scan::new(text, depth).object(|raw, place| {
+    Scan::new(text, depth).object(|key, place| {
+        let raw = text.as_bytes().get(key).unwrap_or_default();
         let Some(slot) = keys.iter().zip(&mut found).find_map(|(key, slot)| is_key(raw, key).then_some(slot))
         else {
             return Ok(());

@@ -151,7 +151,7 @@ impl Message {
 
     /// The text with other bytes at some places: the only way to change a message. Places must not overlap.
     pub fn splice(&self, edits: &mut [(Span, &[u8])]) -> Bytes {
-        edits.sort_by_key(|(span, _)| span.start);
+        edits.sort_by_key(|(span, _)| (span.start, span.end));
         let grown: usize = edits.iter().map(|(_, with)| with.len()).sum();
         let mut out = BytesMut::with_capacity(self.text.len() + grown);
         let mut at = 0;

@@ -6,6 +6,7 @@
 
 mod build;
 mod code;
+mod edit;
 mod member;
 mod message;
 mod scan;
@@ -15,6 +16,7 @@ pub use build::{
     array, error, error_with, failure, flat, notification, quoted, request, response, response_of,
 };
 pub use code::Code;
+pub use edit::{Edit, Member, cuts, edited, every_member, members_of};
 pub use member::{Malformed, Span, Text, elements, members};
 pub use message::{Kind, Message};
 pub use sse::{Event, SseDecoder, SseTooLong, comment, frame, frame_as, priming};

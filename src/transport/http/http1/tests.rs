@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use tokio::io::ReadBuf;
 
 use super::*;
-use crate::mcp::Letter;
 use crate::config::{self, HttpTransport, Tls};
+use crate::mcp::Letter;
 use crate::transport::http::head::SESSION;
 use hyper::Uri;
 
