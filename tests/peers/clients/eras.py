@@ -13,6 +13,28 @@ def note(method: str) -> None:
     seen["asked"].append(method)
 
 
+def callbacks(types) -> dict:
+    """For what `mcp` is asked and told; both releases call them alike."""
+
+    async def elicit(context, params):
+        note("elicitation/create")
+        return types.ElicitResult(action="accept", content={"sure": True})
+
+    async def sample(context, params):
+        note("sampling/createMessage")
+        return types.CreateMessageResult(role="assistant", model="ours", content=types.TextContent(type="text", text="two"))
+
+    async def roots(context):
+        note("roots/list")
+        return types.ListRootsResult(roots=[types.Root(uri="file:///ours")])
+
+    return {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": roots, "logging_callback": logged}
+
+
+async def logged(message) -> None:
+    seen["logs"].append(message.data)
+
+
 class Old:
     """`mcp` 1.x: a session, and callbacks for what it is asked."""
 
@@ -21,24 +43,8 @@ class Old:
         from mcp import ClientSession, types
         from mcp.client.streamable_http import streamable_http_client
 
-        async def elicit(context, params):
-            note("elicitation/create")
-            return types.ElicitResult(action="accept", content={"sure": True})
-
-        async def sample(context, params):
-            note("sampling/createMessage")
-            return types.CreateMessageResult(role="assistant", model="ours", content=types.TextContent(type="text", text="two"))
-
-        async def roots(context):
-            note("roots/list")
-            return types.ListRootsResult(roots=[types.Root(uri="file:///ours")])
-
-        async def logged(params):
-            seen["logs"].append(params.data)
-
-        asked = {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": roots}
         async with streamable_http_client(url) as (read, write, _):
-            async with ClientSession(read, write, logging_callback=logged, **asked) as self.session:
+            async with ClientSession(read, write, **callbacks(types)) as self.session:
                 self.revision = (await self.session.initialize()).protocolVersion
                 await self.session.set_logging_level("info")
                 yield
@@ -65,23 +71,7 @@ class New(Old):
         import mcp_types as types
         from mcp import Client
 
-        async def elicit(context, params):
-            note("elicitation/create")
-            return types.ElicitResult(action="accept", content={"sure": True})
-
-        async def sample(context, params):
-            note("sampling/createMessage")
-            return types.CreateMessageResult(role="assistant", model="ours", content=types.TextContent(type="text", text="two"))
-
-        async def roots(context):
-            note("roots/list")
-            return types.ListRootsResult(roots=[types.Root(uri="file:///ours")])
-
-        async def logged(params):
-            seen["logs"].append(params.data)
-
-        asked = {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": roots}
-        async with Client(url, logging_callback=logged, log_level="info", **asked) as self.session:
+        async with Client(url, log_level="info", **callbacks(types)) as self.session:
             self.revision = self.session.protocol_version
             yield
 
@@ -108,9 +98,6 @@ class Fast(New):
         async def roots(context):
             note("roots/list")
             return ["file:///ours"]
-
-        async def logged(message):
-            seen["logs"].append(message.data)
 
         asked = {"elicitation_handler": elicit, "sampling_handler": sample, "roots": roots}
         async with Client(url, log_handler=logged, **asked) as self.session:
