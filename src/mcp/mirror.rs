@@ -2,6 +2,7 @@
 //! `basic/transports/streamable-http`, "Request Metadata" and "Value Encoding").
 
 use std::borrow::Cow;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +13,7 @@ use super::revision::Revision;
 use super::{header, method};
 
 /// What the headers repeat; values are encoded already.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Mirror(Vec<(HeaderName, HeaderValue)>);
 
 impl Mirror {
@@ -52,6 +53,19 @@ impl Mirror {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// Counts: arguments may be secret.
+impl fmt::Debug for Mirror {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mirror({} headers)", self.0.len())
+    }
+}
+
+impl FromIterator<(HeaderName, HeaderValue)> for Mirror {
+    fn from_iter<I: IntoIterator<Item = (HeaderName, HeaderValue)>>(headers: I) -> Self {
+        Self(headers.into_iter().collect())
     }
 }
 

@@ -4,11 +4,15 @@
 
 mod caching;
 mod client;
+mod content;
 mod discover;
+mod elicitation;
 mod envelope;
+mod failure;
 mod feature;
 pub mod header;
 mod hello;
+mod leg;
 mod letter;
 mod level;
 mod listen;
@@ -18,6 +22,7 @@ mod mirror;
 mod number;
 mod offers;
 mod param_header;
+mod project;
 mod revision;
 mod round;
 mod task_support;
@@ -29,14 +34,17 @@ pub use envelope::{
     Envelope, TASKS_EXTENSION, client_info, envelope_cuts, envelope_members, enveloped, enveloped_params,
     missing_envelope, modern_capabilities,
 };
+pub use failure::{URL_ELICITATION_REQUIRED, code_of, error_for};
 pub use feature::{Feature, Features};
 pub use hello::{Asked, Hello, IDENTITY, initialize_params, initialize_result};
+pub use leg::{input_params, leg_params};
 pub use letter::Letter;
 pub use level::Level;
 pub use listen::{Filter, acknowledged, ended, subscription, tagged};
 pub use mirror::{BadHeader, Mirror, decode_header, encode_header, named_by};
 pub use offers::Offers;
 pub use param_header::{BadAnnotation, ParamHeader, Shown};
+pub use project::{Answer, completed, to_legacy, to_modern};
 pub use revision::Revision;
 pub use round::{InputRequest, Retry, Round, input_required, retried};
 pub use task_support::TaskSupport;

@@ -418,3 +418,6 @@ fn declined(caller: &Caller, retry: &Message) -> Bytes {
     }
     wire::error(Some(&id), Code::Internal, text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,6 +107,12 @@ impl Holds {
         given.await.ok()
     }
 
+    /// How many wait.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.waiting().len()
+    }
+
     /// Ends all that wait, now and from now on.
     pub(super) fn close(&self) {
         self.closing.cancel();

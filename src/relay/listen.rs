@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
@@ -33,6 +34,7 @@ pub struct Listen {
     id: Bytes,
     /// What of its wishes is met.
     filter: Filter,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Relay {
@@ -48,12 +50,15 @@ impl Relay {
         if !filter.tasks.is_empty() && !has_tasks(&caller.session.agreed().capabilities) {
             return Err(needs_tasks(&id));
         }
+        let place = self.listening.clone().try_acquire_owned().map_err(|_| {
+            wire::error(Some(&id), Code::Internal, "too many clients listen already; try again later")
+        })?;
         filter.tasks.clear(); // nobody tells of any yet
         filter.uris = self.subscribed_to(caller, std::mem::take(&mut filter.uris)).await;
         filter.prompts &= self.serves(&caller.view, method::PROMPTS_LIST);
         filter.resources &= self.serves(&caller.view, method::RESOURCES_LIST);
         let (session, view) = (caller.session.clone(), caller.view.clone());
-        Ok(Listen { relay: self.clone(), session, view, id, filter })
+        Ok(Listen { relay: self.clone(), session, view, id, filter, _place: place })
     }
 
     /// Subscribes to `uris` side by side, and gives those of which the client will hear.

@@ -65,6 +65,8 @@ pub struct Relay {
     orphans: TaskTracker,
     /// Clients' notifications on their way to servers.
     telling: Arc<Semaphore>,
+    /// Clients without sessions that listen.
+    listening: Arc<Semaphore>,
 }
 
 /// Most clients' notifications that are on their way at a time.
@@ -99,6 +101,7 @@ impl Relay {
     pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>, keys: Arc<Keyring>) -> Arc<Self> {
         Arc::new(Self {
             holds: Arc::new(Holds::new(fleet.limits())),
+            listening: Arc::new(Semaphore::new(fleet.limits().sessions.min(Semaphore::MAX_PERMITS))),
             fleet,
             clock,
             keys,

@@ -199,7 +199,7 @@ fn every_setting_arrives() {
     assert_eq!(config.limits, want);
     assert_eq!(files.len(), 4, "{files:?}"); // a secret and three certificates
     let told: Vec<_> = notes.iter().map(|note| (note.line, note.severity)).collect();
-    assert_eq!(told, [(42, Severity::Warning), (57, Severity::Warning), (59, Severity::Warning)]);
+    assert_eq!(told, [(44, Severity::Warning), (59, Severity::Warning), (61, Severity::Warning)]);
     let web = config.servers.values().find(|server| server.key == "web").unwrap();
     assert_eq!((config.page_size, config.views.len()), (Some(100), 2));
     assert_eq!(config.views["both"], ViewRules::default());
