@@ -47,15 +47,15 @@ impl Web {
         match self.spoken.get() {
             Some(spoken) => self.ask(spoken, id, text),
             None if self.transport == HttpTransport::Sse => {
-                self.ask(self.sse().await.map_err(surely_sse)?, id, text)
+                self.ask(Box::pin(self.sse()).await.map_err(surely_sse)?, id, text)
             }
-            None => self.find_out(id, text).await,
+            None => Box::pin(self.find_out(id, text)).await,
         }
     }
 
     fn ask(&self, spoken: &Spoken, id: u64, text: Bytes) -> Result<Answers, Failure> {
         Ok(match spoken {
-            Spoken::Streamable => Answers::Http(self.http.request(id, text)?),
+            Spoken::Streamable => Answers::Http(Box::new(self.http.request(id, text)?)),
             Spoken::Sse(sse) => Answers::Sse(sse.request(id, text)?),
         })
     }

@@ -48,7 +48,7 @@ impl Upstream {
             State::Idle | State::Connecting | State::Down(_) | State::Stopped => {
                 match self.own.ready(session) {
                     Some(own) => own,
-                    None => self.link_for(self.ready_after(0).await?, session).await?,
+                    None => self.link_for(Box::pin(self.ready_after(0)).await?, session).await?,
                 }
             }
         };
