@@ -122,7 +122,7 @@ const ARRAY: [&str; 4] = ["oneOf", "anyOf", "allOf", "prefixItems"];
 /// Members that hold several, in an object.
 const OBJECT: [&str; 5] = ["patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
 
-impl<'t> Walk<'t> {
+impl Walk<'_> {
     fn schema(&mut self, at: Span, way: Way) -> Result<(), BadAnnotation> {
         let members = members_of(self.text, at.clone());
         for member in &members {
@@ -329,10 +329,12 @@ mod tests {
         Shown::of(&map)
     }
 
+    type Headers<'a> = &'a [(&'a str, &'a [u8])];
+
     #[test]
     fn headers_say_what_the_arguments_say() {
         let wanted = all(r#"{"s":{"type":"string","x-mcp-header":"S"},"o":{"properties":{"n":{"type":"integer","x-mcp-header":"N"}}},"b":{"type":"boolean","x-mcp-header":"B"}}"#).unwrap();
-        let cases: &[(&str, &[(&str, &[u8])], bool)] = &[
+        let cases: &[(&str, Headers<'_>, bool)] = &[
             ("{}", &[], true),
             (r#"{"s":null,"o":null}"#, &[], true),
             (r#"{"s":"a"}"#, &[("S", b"a")], true),

@@ -1,6 +1,7 @@
 //! One request forwarded to its server, and what comes back.
 
 use std::borrow::Cow;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,13 +150,16 @@ impl Request {
         // Others have said for how long they want to hear the log, one without a session says it with each request.
         let _wish =
             session.is_guest().then(|| session.level()).flatten().map(|level| upstream.want_level(level));
-        let mut exchange = self.begun(server.timeout, upstream.begin(session, write)).await?;
+        let mut exchange = self.begun(server.timeout, pin!(upstream.begin(session, write))).await?;
         let mut answer = self.read_answer(upstream, &mut exchange, limit, last).await;
         if let Err(Broken::Failed(lost @ Failure::SessionGone)) = &answer {
             upstream.doubt(exchange.generation(), lost);
-            let anew = upstream.begin_anew(session, &exchange, write);
-            exchange = self.begun(server.timeout, anew).await?;
-            answer = self.read_answer(upstream, &mut exchange, limit, last).await;
+            // In boxes, here and below, what most calls do not need: a call's future is moved, and its room touched.
+            exchange = {
+                let mut anew = Box::pin(upstream.begin_anew(session, &exchange, write));
+                self.begun(server.timeout, anew.as_mut()).await?
+            };
+            answer = Box::pin(self.read_answer(upstream, &mut exchange, limit, last)).await;
         }
         let from = exchange.revision();
         match &answer {
@@ -167,11 +171,12 @@ impl Request {
         answer.map(|message| Answered { message, from })
     }
 
-    /// The exchange that `beginning` gives, unless the server takes nothing in for so long.
+    /// The exchange that `beginning` gives, unless the server takes nothing in for so long. Futures are passed by place:
+    /// by value, each function would copy them.
     async fn begun(
         &self,
         limit: Duration,
-        beginning: impl Future<Output = Result<Exchange, Unavailable>>,
+        beginning: Pin<&mut (impl Future<Output = Result<Exchange, Unavailable>> + Send)>,
     ) -> Result<Exchange, Broken> {
         let begun = self.errand.relay.clock.within(limit, beginning).await;
         begun.map_err(|_| Broken::Silent(limit))?.map_err(Broken::Unavailable)
@@ -187,7 +192,7 @@ impl Request {
         let mut legs = Legs::default();
         let answer = self.converse(upstream, exchange, limit, last, &mut legs).await;
         if !legs.is_empty() {
-            self.withdraw(legs.take_all(), "the call has ended").await;
+            Box::pin(self.withdraw(legs.take_all(), "the call has ended")).await;
         }
         answer
     }
@@ -205,24 +210,31 @@ impl Request {
         loop {
             let now = Instant::now();
             let limit = legs.patience(now).unwrap_or(limit).min(last.saturating_duration_since(now));
-            let next = tokio::select! {
-                biased;
-                next = self.errand.relay.clock.within(limit, exchange.next()) => next,
-                said = legs.said(), if !legs.is_empty() => {
-                    exchange.respond(said).await;
+            let said = {
+                let next = pin!(exchange.next());
+                tokio::select! {
+                    biased;
+                    next = self.errand.relay.clock.within(limit, next) => Err(next),
+                    said = legs.said(), if !legs.is_empty() => Ok(said),
+                    () = self.errand.guard.cancelled() => return Err(Broken::Cancelled),
+                }
+            };
+            let next = match said {
+                Ok(said) => {
+                    Box::pin(exchange.respond(said)).await;
                     continue;
                 }
-                () = self.errand.guard.cancelled() => return Err(Broken::Cancelled),
+                Err(next) => next,
             };
             match next {
                 Ok(Ok(message)) => match message.kind() {
                     Kind::Result | Kind::Error => return Ok(message),
-                    Kind::Request => self.leg(upstream, exchange, legs, &message).await,
-                    Kind::Notification => self.aside(upstream, exchange, legs, message).await,
+                    Kind::Request => Box::pin(self.leg(upstream, exchange, legs, &message)).await,
+                    Kind::Notification => Box::pin(self.aside(upstream, exchange, legs, message)).await,
                 },
                 Ok(Err(failure)) => return Err(Broken::Failed(failure)),
                 Err(_) if legs.is_empty() || last <= Instant::now() => return Err(Broken::Silent(limit)),
-                Err(_) => self.give_up_late(exchange, legs).await,
+                Err(_) => Box::pin(self.give_up_late(exchange, legs)).await,
             }
         }
     }
