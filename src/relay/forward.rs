@@ -12,7 +12,7 @@ use super::legs::Legs;
 use super::request::{Request, Subject};
 use crate::catalog::Route;
 use crate::config::Server;
-use crate::mcp::{Revision, code_of, method};
+use crate::mcp::{Revision, code_of, method, wants_tasks};
 use crate::metrics::{Outcome, Running};
 use crate::transport::Failure;
 use crate::upstream::{Exchange, Unavailable, Upstream, Write};
@@ -66,6 +66,16 @@ impl Request {
         if answered.from.is_modern() {
             return Box::pin(self.go_on(upstream, server, limit, route, answered)).await;
         }
+        // What its modern side lists does not say that here the tool runs as a task only.
+        let unlisted = self.subject == Subject::Tool && !self.is_modern && !self.of_task;
+        let code = || answered.message.body().and_then(code_of);
+        if unlisted
+            && answered.message.kind() == Kind::Error
+            && code() == Some(Code::MethodNotFound.number().into())
+            && upstream.hello().is_some_and(|hello| hello.revision.is_modern())
+        {
+            return Box::pin(self.as_task(upstream, server, route)).await;
+        }
         Ok(answered)
     }
 
@@ -93,6 +103,9 @@ impl Request {
         }
         if self.is_modern {
             return Ok(answered);
+        }
+        if answered.message.kind() == Kind::Error && answered.message.body().is_some_and(wants_tasks) {
+            return self.see_through(upstream, server, &route).await;
         }
         self.rounds(upstream, server, limit, &route, answered).await
     }
