@@ -29,10 +29,11 @@ const MOST: usize = 256;
 /// Most pages of one server's tasks that are looked at.
 const PAGES: usize = 16;
 
-/// Answers `tasks/get`, `tasks/result` and `tasks/cancel`; `None` where the client cancelled it.
+/// Answers `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`; `None` where the client cancelled it.
 pub(super) async fn about(errand: Errand, message: Message) -> Option<Bytes> {
     let id = message.id().unwrap_or_default();
     match Request::read(errand, message, Subject::Task, "taskId") {
+        Ok(request) if request.is_modern => Box::pin(request.about_task()).await,
         Ok(request) => request.go().await,
         Err(refusal) => Some(refusal.answer(Some(&id))),
     }

@@ -3,7 +3,7 @@ use crate::catalog::View;
 use crate::clock::Clock;
 use crate::config::{self, Machine, Source};
 use crate::fleet::Fleet;
-use crate::mcp::Level;
+use crate::mcp::{Level, Shown};
 use crate::metrics::Metrics;
 use crate::session::{Agreed, Keyring, Sessions};
 use crate::upstream::Upstream;
@@ -33,7 +33,7 @@ impl World {
         let capabilities = r#"{"elicitation":{},"sampling":{},"roots":{}}"#.into();
         let agreed = Agreed { revision: "2026-07-28".into(), capabilities, client: String::new() };
         let session = self.sessions.guest("", agreed, level);
-        Caller { session, view: View::All, events: false, shown: crate::mcp::Shown::default() }
+        Caller { session, view: View::All, events: false, shown: Shown::default() }
     }
 
     /// Makes the call, whose server asks `questions` one after the other, or all at once, and answers with what it heard.
