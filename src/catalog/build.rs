@@ -128,6 +128,11 @@ impl Catalog {
         })
     }
 
+    /// Whether a server of `view` lists the resource at `uri`.
+    pub fn lists_resource(&self, view: &View, uri: &str) -> bool {
+        self.listed(view, Feature::Resource, uri).is_some()
+    }
+
     /// Where a request about a resource template in `view` goes; one about a resource (completion takes either) goes as
     /// [`resource`](Self::resource) says.
     pub fn template(&self, view: &View, uri_template: &str) -> Option<Route> {

@@ -7,9 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
-use super::forward::Broken;
+use super::forward::{Answered, Broken};
 use super::request::Request;
 use super::tasks::started;
+use crate::catalog::Route;
 use crate::config::Server;
 use crate::mcp::{Letter, method};
 use crate::upstream::Upstream;
@@ -25,28 +26,28 @@ const ENDING: Duration = Duration::from_secs(10);
 
 impl Request {
     /// As [`run`](Self::run), as a task.
-    pub(super) async fn run_as_task(&self, upstream: &Arc<Upstream>, own: &[u8]) -> Option<Bytes> {
+    pub(super) async fn run_as_task(&self, upstream: &Arc<Upstream>, route: &Route) -> Option<Bytes> {
         let server = upstream.server();
         let count = self.count(upstream);
-        let answer = self.as_task(upstream, &server, own).await;
-        self.end(count, upstream, &server, answer)
+        let answer = self.as_task(upstream, &server, route).await;
+        self.end(count, upstream, &server, route, answer)
     }
 
     async fn as_task(
         &self,
         upstream: &Arc<Upstream>,
         server: &Server,
-        own: &[u8],
-    ) -> Result<Message, Broken> {
+        route: &Route,
+    ) -> Result<Answered, Broken> {
         let last = Instant::now() + server.max_total;
-        let write = |_, id| {
+        let write = |to, id| {
             self.task_token.store(id, Ordering::Relaxed); // its progress goes on after this answer
-            Letter::plain(self.write_as_task(own, id, server.max_total))
+            self.write_as_task(route, to, id, server.max_total)
         };
         let created = self.forward(upstream, server, server.timeout, &write).await?;
-        let Some(task) = started(&created) else { return Ok(created) };
+        let Some(task) = started(&created.message) else { return Ok(created) };
         let params = format!(r#"{{"taskId":{task}}}"#);
-        let done = self.follow(upstream, server, &params, &created, last).await;
+        let done = self.follow(upstream, server, &params, &created.message, last).await;
         if matches!(done, Err(Broken::Cancelled | Broken::Silent(_))) {
             self.end_task(upstream, params);
         }
@@ -62,7 +63,7 @@ impl Request {
         params: &str,
         created: &Message,
         last: Instant,
-    ) -> Result<Message, Broken> {
+    ) -> Result<Answered, Broken> {
         let mut seen = Seen::read(created.body().and_then(|result| member(result, "task")));
         while seen.working {
             let left = last.saturating_duration_since(Instant::now());
@@ -81,10 +82,10 @@ impl Request {
             }
             let look = |_, id| Letter::plain(wire::request(id, method::TASKS_GET, params));
             let answer = self.forward(upstream, server, server.timeout, &look).await?;
-            if answer.kind() == Kind::Error {
+            if answer.message.kind() == Kind::Error {
                 return Ok(answer);
             }
-            seen = Seen::read(answer.body());
+            seen = Seen::read(answer.message.body());
         }
         let fetch = |_, id| Letter::plain(wire::request(id, method::TASKS_RESULT, params));
         self.forward(upstream, server, last.saturating_duration_since(Instant::now()), &fetch).await

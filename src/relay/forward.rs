@@ -1,5 +1,6 @@
 //! One request forwarded to its server, and what comes back.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,17 +9,25 @@ use tokio::time::Instant;
 
 use super::legs::Legs;
 use super::request::{Request, Subject};
+use crate::catalog::Route;
 use crate::config::Server;
-use crate::mcp::{Letter, method};
+use crate::mcp::{Revision, code_of, method};
 use crate::metrics::{Outcome, Running};
 use crate::transport::Failure;
 use crate::upstream::{Exchange, Unavailable, Upstream, Write};
-use crate::wire::{Kind, Message};
+use crate::wire::{Code, Kind, Message};
 
 /// A request under way, as metrics and log see it.
 pub(super) struct Count {
     running: Running,
     since: Instant,
+}
+
+/// What a server answered.
+pub(super) struct Answered {
+    pub(super) message: Message,
+    /// The revision that is spoken with it.
+    pub(super) from: Revision,
 }
 
 /// Why a request did not end with an answer of the server.
@@ -28,20 +37,63 @@ pub(super) enum Broken {
     Failed(Failure),
     Silent(Duration),
     Cancelled,
+    /// It needs something of its client that it cannot get.
+    Refused(String),
 }
 
 impl Request {
-    /// Sends it to its server, which knows what it is about as `own` (raw JSON), and gives the answer; `None` where the
-    /// client cancelled it.
-    pub(super) async fn run(&self, upstream: &Arc<Upstream>, own: &[u8]) -> Option<Bytes> {
+    /// Sends it the way `route`, to `upstream`, and gives the answer; `None` where the client cancelled it.
+    pub(super) async fn run(&self, upstream: &Arc<Upstream>, route: &Route) -> Option<Bytes> {
         let server = upstream.server();
         // What came of a task is told once there is something to tell.
         let waits = self.subject == Subject::Task && self.message.method() == method::TASKS_RESULT;
         let limit = if waits { server.max_total } else { server.timeout };
-        let write = |_, id| Letter::plain(self.write(own, id));
         let count = self.count(upstream);
-        let answer = self.forward(upstream, &server, limit, &write).await;
-        self.end(count, upstream, &server, answer)
+        let answer = self.answered(upstream, &server, limit, route).await;
+        self.end(count, upstream, &server, route, answer)
+    }
+
+    async fn answered(
+        &self,
+        upstream: &Arc<Upstream>,
+        server: &Server,
+        limit: Duration,
+        route: &Route,
+    ) -> Result<Answered, Broken> {
+        let write = |to, id| self.write(route, to, id);
+        let answered = self.forward(upstream, server, limit, &write).await?;
+        if answered.from.is_modern() {
+            return Box::pin(self.go_on(upstream, server, limit, route, answered)).await;
+        }
+        Ok(answered)
+    }
+
+    /// What a modern server's answer is not the end of.
+    async fn go_on(
+        &self,
+        upstream: &Arc<Upstream>,
+        server: &Server,
+        limit: Duration,
+        route: &Route,
+        mut answered: Answered,
+    ) -> Result<Answered, Broken> {
+        let mut route = Cow::Borrowed(route);
+        if answered.message.body().and_then(code_of) == Some(Code::HeaderMismatch.number().into()) {
+            // Its tools are others than we know, and so is what headers repeat of their arguments.
+            let relay = &self.errand.relay;
+            upstream.look_again(relay.fleet.limits().first_list_wait).await;
+            relay.fleet.rebuild().await;
+            let Ok(now) = self.route(&relay.fleet.snapshot()) else { return Ok(answered) };
+            if now.server == server.name {
+                let write = |to, id| self.write(&now, to, id);
+                answered = self.forward(upstream, server, limit, &write).await?;
+                route = Cow::Owned(now);
+            }
+        }
+        if self.is_modern {
+            return Ok(answered);
+        }
+        self.rounds(upstream, server, limit, &route, answered).await
     }
 
     /// Counts it in.
@@ -55,10 +107,11 @@ impl Request {
         count: Count,
         upstream: &Upstream,
         server: &Server,
-        answer: Result<Message, Broken>,
+        route: &Route,
+        answer: Result<Answered, Broken>,
     ) -> Option<Bytes> {
         let (answer, outcome) = match answer {
-            Ok(answer) => self.restore(&server.name, &answer),
+            Ok(answer) => self.restore(server, route, &answer),
             Err(broken) => self.excuse(upstream, server, broken),
         };
         self.log(server, outcome, count.since);
@@ -77,9 +130,12 @@ impl Request {
         server: &Server,
         limit: Duration,
         write: Write<'_>,
-    ) -> Result<Message, Broken> {
+    ) -> Result<Answered, Broken> {
         let last = Instant::now() + server.max_total;
         let session = self.errand.guard.session();
+        // Others have said for how long they want to hear the log, one without a session says it with each request.
+        let _wish =
+            session.is_guest().then(|| session.level()).flatten().map(|level| upstream.want_level(level));
         let mut exchange = self.begun(server.timeout, upstream.begin(session, write)).await?;
         let mut answer = self.read_answer(upstream, &mut exchange, limit, last).await;
         if let Err(Broken::Failed(lost @ Failure::SessionGone)) = &answer {
@@ -88,13 +144,14 @@ impl Request {
             exchange = self.begun(server.timeout, anew).await?;
             answer = self.read_answer(upstream, &mut exchange, limit, last).await;
         }
+        let from = exchange.revision();
         match &answer {
             Err(Broken::Failed(failure)) => upstream.doubt(exchange.generation(), failure),
             Err(Broken::Silent(_)) => upstream.cancel(exchange, "no answer in time"),
             Err(Broken::Cancelled) => upstream.cancel(exchange, "cancelled by the client"),
-            Err(Broken::Unavailable(_)) | Ok(_) => {}
+            Err(Broken::Unavailable(_) | Broken::Refused(_)) | Ok(_) => {}
         }
-        answer
+        answer.map(|message| Answered { message, from })
     }
 
     /// The exchange that `beginning` gives, unless the server takes nothing in for so long.

@@ -18,14 +18,17 @@ mod listen;
 mod misses;
 mod notes;
 mod own;
+mod project;
 mod refusal;
 mod request;
 mod resources;
+mod rounds;
 mod route;
 mod states;
 mod tasks;
 mod tool;
 mod uris;
+mod write;
 
 use std::sync::Arc;
 
@@ -213,7 +216,8 @@ impl Relay {
         Ok(Call::start(&self.orphans, |asides| {
             let state = state.map(Box::new);
             let (relay, view) = (self.clone(), caller.view.clone());
-            run(Errand { relay, view, events: asked, guard, asides, state }, message)
+            let shown = caller.shown.clone();
+            run(Errand { relay, view, events: asked, guard, asides, shown, state }, message)
         }))
     }
 

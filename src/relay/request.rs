@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -10,6 +9,8 @@ use super::call::Asides;
 use super::states::State;
 use super::{Refusal, Relay};
 use crate::catalog::{Audience, View};
+use crate::mcp::meta::RESERVED;
+use crate::mcp::{Revision, Shown};
 use crate::metrics::Method;
 use crate::session::CallGuard;
 use crate::wire::{Message, Span};
@@ -22,6 +23,8 @@ pub(super) struct Errand {
     pub(super) events: bool,
     pub(super) guard: CallGuard,
     pub(super) asides: Arc<Asides>,
+    /// The arguments that its headers repeat.
+    pub(super) shown: Shown,
     /// What the client's `requestState` says, if it has one.
     pub(super) state: Option<Box<State>>,
 }
@@ -56,6 +59,10 @@ pub(super) struct Request {
     /// Where that stands.
     pub(super) name_at: Span,
     pub(super) token_at: Option<Span>,
+    /// The client speaks a revision without sessions.
+    pub(super) is_modern: bool,
+    /// Its `_meta` may have keys that are the protocol's own.
+    pub(super) has_reserved: bool,
     /// The client wants a task for an answer, or asks for one's.
     pub(super) of_task: bool,
     /// Under which token we started a task for it, if we did.
@@ -136,32 +143,23 @@ impl Request {
         name_at: Span,
         meta: Option<Span>,
     ) -> Result<Self, Refusal> {
+        let has_reserved = meta.clone().and_then(|meta| message.slice(meta)).is_some_and(may_be_reserved);
+        let is_modern = errand.guard.session().speaks().is_modern();
         let token_at = token(&message, meta)?;
         let (id, task_token) = (message.id().unwrap_or_default(), AtomicU64::new(0));
-        Ok(Self { errand, message, id, subject, name, name_at, token_at, of_task: false, task_token })
-    }
-
-    /// The request as its server is to see it: its own name, our id, and our token.
-    pub(super) fn write(&self, own: &[u8], id: u64) -> Bytes {
-        let number = id.to_string();
-        let id_at = self.message.id_span().unwrap_or_default();
-        let mut edits = [(id_at, number.as_bytes()), (self.name_at.clone(), own), (0..0, &b""[..])];
-        if let (Some(token_at), Some(edit)) = (&self.token_at, edits.last_mut()) {
-            *edit = (token_at.clone(), number.as_bytes());
-        }
-        self.message.splice(&mut edits)
-    }
-
-    /// As [`write`](Self::write), for a task that is kept for `ttl`.
-    pub(super) fn write_as_task(&self, own: &[u8], id: u64, ttl: Duration) -> Bytes {
-        let number = id.to_string();
-        let task = format!(r#""task":{{"ttl":{}}},"#, ttl.as_millis());
-        let inside = self.message.params_span().map_or(0, |params| params.start + 1); // there are params: the name
-        let id_at = self.message.id_span().unwrap_or_default();
-        let mut edits =
-            vec![(id_at, number.as_bytes()), (self.name_at.clone(), own), (inside..inside, task.as_bytes())];
-        edits.extend(self.token_at.clone().map(|token_at| (token_at, number.as_bytes())));
-        self.message.splice(&mut edits)
+        Ok(Self {
+            errand,
+            message,
+            id,
+            subject,
+            name,
+            name_at,
+            token_at,
+            is_modern,
+            has_reserved,
+            of_task: false,
+            task_token,
+        })
     }
 
     /// Whether its answer may name a task.
@@ -191,11 +189,21 @@ impl Request {
         matches!(self.errand.view, View::One(_))
     }
 
+    /// The revision that its client speaks.
+    pub(super) fn speaks(&self) -> Revision {
+        self.errand.guard.session().speaks()
+    }
+
     /// Refuses it.
     #[expect(clippy::unnecessary_wraps, reason = "it is what requests end with")]
     pub(super) fn refuse(&self, refusal: &Refusal) -> Option<Bytes> {
-        Some(refusal.answer(Some(&self.id)))
+        Some(refusal.answer_in(self.speaks(), Some(&self.id)))
     }
+}
+
+/// Whether a raw `_meta` may have keys that are the protocol's own, in whatever way they are written.
+fn may_be_reserved(meta: &str) -> bool {
+    meta.contains(RESERVED) || meta.contains('\\')
 }
 
 fn token(message: &Message, meta: Option<Span>) -> Result<Option<Span>, Refusal> {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use indexmap::IndexSet;
 
 use super::Relay;
+use super::answer::own_result;
 use super::forward::Broken;
 use super::refusal::Refusal;
 use super::request::{Errand, Request, Subject};
@@ -58,7 +59,7 @@ pub(super) async fn list(errand: Errand, message: Message) -> Option<Bytes> {
             Ok(()) => {}
         }
     }
-    Some(wire::response(&id, format!(r#"{{"tasks":[{}]}}"#, tasks.join(",")).as_bytes()))
+    Some(own_result(request.speaks(), &id, &format!(r#"{{"tasks":[{}]}}"#, tasks.join(","))))
 }
 
 /// The tasks that one session started, by server and the server's own id, raw.
@@ -202,7 +203,7 @@ impl Request {
         let mut params = "{}".to_owned();
         for _ in 0..PAGES {
             let write = |_, id| Letter::plain(wire::request(id, method::TASKS_LIST, &params));
-            let answer = self.forward(upstream, &settings, settings.timeout, &write).await?;
+            let answer = self.forward(upstream, &settings, settings.timeout, &write).await?.message;
             let page = answer.body().filter(|_| answer.kind() == Kind::Result).unwrap_or("{}");
             let [list, cursor] = members(page, ["tasks", "nextCursor"]).unwrap_or_default();
             let list = list.and_then(|list| page.get(list)).unwrap_or("[]");
