@@ -1,5 +1,6 @@
 //! Messages of clients: one, or in sessions of 2025-03-26 several.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,7 +113,7 @@ impl Endpoint {
         if http_body::Body::size_hint(&body).lower() > 2 * limit as u64 {
             return Err(too_large());
         }
-        match self.clock.within(BODY_TIME, Limited::new(body, limit).collect()).await {
+        match self.clock.within(BODY_TIME, pin!(Limited::new(body, limit).collect())).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
             Ok(Err(_)) => {

@@ -5,20 +5,27 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use memchr::memmem::Finder;
 
-use super::forward::Broken;
+use super::forward::{Answered, Broken};
 use super::refusal::{self, Refusal, stub};
 use super::request::{Request, Subject};
+use crate::catalog::Route;
 use crate::config::Server;
-use crate::mcp::Revision;
+use crate::mcp::{self, Revision, completed, to_modern};
 use crate::metrics::Outcome;
 use crate::names::ServerName;
 use crate::upstream::Upstream;
-use crate::wire::{self, Code, Kind, Message, Span, members};
+use crate::wire::{self, Code, Kind, Message, Span, edited, members};
 
 impl Request {
     /// The server's answer under the client's own id.
-    pub(super) fn restore(&self, server: &ServerName, answer: &Message) -> (Option<Bytes>, Outcome) {
-        let sealed = if self.has_task() { self.of_tasks(server, answer) } else { None };
+    pub(super) fn restore(
+        &self,
+        server: &Server,
+        route: &Route,
+        answered: &Answered,
+    ) -> (Option<Bytes>, Outcome) {
+        let Answered { message: answer, from } = answered;
+        let sealed = if self.has_task() { self.of_tasks(&server.name, answer) } else { None };
         let answer = sealed.as_ref().unwrap_or(answer);
         let body = answer.body().unwrap_or_default(); // once: it may be long
         let outcome = if answer.kind() == Kind::Error {
@@ -29,10 +36,14 @@ impl Request {
             Outcome::Ok
         };
         if outcome == Outcome::RpcError && self.cannot_complete(body) {
-            return (Some(wire::response(&self.id, NOTHING_TO_COMPLETE)), Outcome::Ok);
+            return (Some(own_result(self.speaks(), &self.id, NOTHING_TO_COMPLETE)), Outcome::Ok);
+        }
+        let renamed = self.renamed(&server.name, answer, body);
+        if self.is_modern || from.is_modern() || self.speaks() < Revision::V2025_06_18 {
+            return (Some(self.projected(server, route, *from, answer, renamed)), outcome);
         }
         let text = match answer.id_span() {
-            Some(id_at) => self.written(answer, id_at, &self.renamed(server, answer, body)),
+            Some(id_at) => self.written(answer, id_at, &renamed),
             None => match answer.body_bytes() {
                 Some(error) => wire::failure(&self.id, &error),
                 None => wire::error(Some(&self.id), Code::Internal, "the server's answer cannot be read"),
@@ -86,6 +97,14 @@ impl Request {
                 let text = refusal::unavailable(noun, &self.name, name, &why) + note;
                 (text, Some(why.retry_after), Outcome::Failed)
             }
+            Broken::Refused(why) => {
+                let text = format!("{noun} {} of server {name} cannot go on: {why}.", self.name);
+                (
+                    text,
+                    None,
+                    if self.subject == Subject::Tool { Outcome::ToolError } else { Outcome::RpcError },
+                )
+            }
             Broken::Silent(after) => {
                 let text = format!(
                     "{noun} {} gave no answer: server {name} was silent for {after:?}; the call was cancelled. \
@@ -96,7 +115,7 @@ impl Request {
             }
         };
         let answer = if self.subject == Subject::Tool {
-            stub(&self.id, name, &text, retry_after)
+            stub(self.speaks(), &self.id, name, &text, retry_after)
         } else {
             Refusal::Away { server: name.clone(), text, retry_after }.answer(Some(&self.id))
         };
@@ -106,16 +125,20 @@ impl Request {
 
 /// A `result` of ours, an object, as the answer to the request `id` of a client that speaks `revision`.
 pub(super) fn own_result(revision: Revision, id: &[u8], result: &str) -> Bytes {
-    if !revision.is_modern() || result.starts_with(r#"{"resultType""#) {
-        return wire::response(id, result.as_bytes());
+    if revision.is_modern() {
+        return wire::response(id, completed(result, None).as_bytes());
     }
-    let members = result.strip_prefix('{').unwrap_or_default();
-    let comma = if members.starts_with('}') { "" } else { "," };
-    wire::response(id, format!(r#"{{"resultType":"complete"{comma}{members}"#).as_bytes())
+    wire::response(id, result.as_bytes())
+}
+
+/// The answer to the request `id` with a `result` of ours that asks for input.
+pub(super) fn asking_result(id: &[u8], result: &str) -> Bytes {
+    let mut edits = to_modern(result, mcp::Answer::Other, Revision::LATEST, None);
+    wire::response(id, edited(result, &mut edits).as_bytes())
 }
 
 /// The result of a completion that finds nothing.
-const NOTHING_TO_COMPLETE: &[u8] = br#"{"completion":{"values":[]}}"#;
+const NOTHING_TO_COMPLETE: &str = r#"{"completion":{"values":[]}}"#;
 
 /// Whether a result has `isError: true`. Most have not, and large ones are not parsed for it.
 fn says_error(result: &str) -> bool {

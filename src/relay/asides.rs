@@ -38,6 +38,8 @@ impl Request {
                 }
             }
             method::CANCELLED => self.withdrawn(legs, &message).await,
+            // Before an answer a modern client expects nothing else than progress and the log.
+            other if self.is_modern && other != method::MESSAGE => {}
             method::MESSAGE if !wants(self.errand.guard.session(), &message) => {}
             method::ELICITATION_COMPLETE => {
                 if let Some(key) = elicitation(&server.name, &message) {

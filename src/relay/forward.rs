@@ -1,5 +1,7 @@
 //! One request forwarded to its server, and what comes back.
 
+use std::borrow::Cow;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,17 +10,25 @@ use tokio::time::Instant;
 
 use super::legs::Legs;
 use super::request::{Request, Subject};
+use crate::catalog::Route;
 use crate::config::Server;
-use crate::mcp::{Letter, method};
+use crate::mcp::{Revision, code_of, method, wants_tasks};
 use crate::metrics::{Outcome, Running};
 use crate::transport::Failure;
 use crate::upstream::{Exchange, Unavailable, Upstream, Write};
-use crate::wire::{Kind, Message};
+use crate::wire::{Code, Kind, Message};
 
 /// A request under way, as metrics and log see it.
 pub(super) struct Count {
     running: Running,
     since: Instant,
+}
+
+/// What a server answered.
+pub(super) struct Answered {
+    pub(super) message: Message,
+    /// The revision that is spoken with it.
+    pub(super) from: Revision,
 }
 
 /// Why a request did not end with an answer of the server.
@@ -28,20 +38,76 @@ pub(super) enum Broken {
     Failed(Failure),
     Silent(Duration),
     Cancelled,
+    /// It needs something of its client that it cannot get.
+    Refused(String),
 }
 
 impl Request {
-    /// Sends it to its server, which knows what it is about as `own` (raw JSON), and gives the answer; `None` where the
-    /// client cancelled it.
-    pub(super) async fn run(&self, upstream: &Arc<Upstream>, own: &[u8]) -> Option<Bytes> {
+    /// Sends it the way `route`, to `upstream`, and gives the answer; `None` where the client cancelled it.
+    pub(super) async fn run(&self, upstream: &Arc<Upstream>, route: &Route) -> Option<Bytes> {
         let server = upstream.server();
         // What came of a task is told once there is something to tell.
         let waits = self.subject == Subject::Task && self.message.method() == method::TASKS_RESULT;
         let limit = if waits { server.max_total } else { server.timeout };
-        let write = |_, id| Letter::plain(self.write(own, id));
         let count = self.count(upstream);
-        let answer = self.forward(upstream, &server, limit, &write).await;
-        self.end(count, upstream, &server, answer)
+        let answer = self.answered(upstream, &server, limit, route).await;
+        self.end(count, upstream, &server, route, answer)
+    }
+
+    async fn answered(
+        &self,
+        upstream: &Arc<Upstream>,
+        server: &Server,
+        limit: Duration,
+        route: &Route,
+    ) -> Result<Answered, Broken> {
+        let write = |to, id| self.write(route, to, id);
+        let answered = self.forward(upstream, server, limit, &write).await?;
+        if answered.from.is_modern() {
+            return Box::pin(self.go_on(upstream, server, limit, route, answered)).await;
+        }
+        // What its modern side lists does not say that here the tool runs as a task only.
+        let unlisted = self.subject == Subject::Tool && !self.is_modern && !self.of_task;
+        let code = || answered.message.body().and_then(code_of);
+        if unlisted
+            && answered.message.kind() == Kind::Error
+            && code() == Some(Code::MethodNotFound.number().into())
+            && upstream.hello().is_some_and(|hello| hello.revision.is_modern())
+        {
+            return Box::pin(self.as_task(upstream, server, route)).await;
+        }
+        Ok(answered)
+    }
+
+    /// What a modern server's answer is not the end of.
+    async fn go_on(
+        &self,
+        upstream: &Arc<Upstream>,
+        server: &Server,
+        limit: Duration,
+        route: &Route,
+        mut answered: Answered,
+    ) -> Result<Answered, Broken> {
+        let mut route = Cow::Borrowed(route);
+        if answered.message.body().and_then(code_of) == Some(Code::HeaderMismatch.number().into()) {
+            // Its tools are others than we know, and so is what headers repeat of their arguments.
+            let relay = &self.errand.relay;
+            upstream.look_again(relay.fleet.limits().first_list_wait).await;
+            relay.fleet.rebuild().await;
+            let Ok(now) = self.route(&relay.fleet.snapshot()) else { return Ok(answered) };
+            if now.server == server.name {
+                let write = |to, id| self.write(&now, to, id);
+                answered = self.forward(upstream, server, limit, &write).await?;
+                route = Cow::Owned(now);
+            }
+        }
+        if self.is_modern {
+            return Ok(answered);
+        }
+        if answered.message.kind() == Kind::Error && answered.message.body().is_some_and(wants_tasks) {
+            return self.see_through(upstream, server, &route).await;
+        }
+        self.rounds(upstream, server, limit, &route, answered).await
     }
 
     /// Counts it in.
@@ -55,10 +121,11 @@ impl Request {
         count: Count,
         upstream: &Upstream,
         server: &Server,
-        answer: Result<Message, Broken>,
+        route: &Route,
+        answer: Result<Answered, Broken>,
     ) -> Option<Bytes> {
         let (answer, outcome) = match answer {
-            Ok(answer) => self.restore(&server.name, &answer),
+            Ok(answer) => self.restore(server, route, &answer),
             Err(broken) => self.excuse(upstream, server, broken),
         };
         self.log(server, outcome, count.since);
@@ -77,31 +144,39 @@ impl Request {
         server: &Server,
         limit: Duration,
         write: Write<'_>,
-    ) -> Result<Message, Broken> {
+    ) -> Result<Answered, Broken> {
         let last = Instant::now() + server.max_total;
         let session = self.errand.guard.session();
-        let mut exchange = self.begun(server.timeout, upstream.begin(session, write)).await?;
+        // Others have said for how long they want to hear the log, one without a session says it with each request.
+        let _wish =
+            session.is_guest().then(|| session.level()).flatten().map(|level| upstream.want_level(level));
+        let mut exchange = self.begun(server.timeout, pin!(upstream.begin(session, write))).await?;
         let mut answer = self.read_answer(upstream, &mut exchange, limit, last).await;
         if let Err(Broken::Failed(lost @ Failure::SessionGone)) = &answer {
             upstream.doubt(exchange.generation(), lost);
-            let anew = upstream.begin_anew(session, &exchange, write);
-            exchange = self.begun(server.timeout, anew).await?;
-            answer = self.read_answer(upstream, &mut exchange, limit, last).await;
+            // In boxes, here and below, what most calls do not need: a call's future is moved, and its room touched.
+            exchange = {
+                let mut anew = Box::pin(upstream.begin_anew(session, &exchange, write));
+                self.begun(server.timeout, anew.as_mut()).await?
+            };
+            answer = Box::pin(self.read_answer(upstream, &mut exchange, limit, last)).await;
         }
+        let from = exchange.revision();
         match &answer {
             Err(Broken::Failed(failure)) => upstream.doubt(exchange.generation(), failure),
             Err(Broken::Silent(_)) => upstream.cancel(exchange, "no answer in time"),
             Err(Broken::Cancelled) => upstream.cancel(exchange, "cancelled by the client"),
-            Err(Broken::Unavailable(_)) | Ok(_) => {}
+            Err(Broken::Unavailable(_) | Broken::Refused(_)) | Ok(_) => {}
         }
-        answer
+        answer.map(|message| Answered { message, from })
     }
 
-    /// The exchange that `beginning` gives, unless the server takes nothing in for so long.
+    /// The exchange that `beginning` gives, unless the server takes nothing in for so long. Futures are passed by place:
+    /// by value, each function would copy them.
     async fn begun(
         &self,
         limit: Duration,
-        beginning: impl Future<Output = Result<Exchange, Unavailable>>,
+        beginning: Pin<&mut (impl Future<Output = Result<Exchange, Unavailable>> + Send)>,
     ) -> Result<Exchange, Broken> {
         let begun = self.errand.relay.clock.within(limit, beginning).await;
         begun.map_err(|_| Broken::Silent(limit))?.map_err(Broken::Unavailable)
@@ -117,7 +192,7 @@ impl Request {
         let mut legs = Legs::default();
         let answer = self.converse(upstream, exchange, limit, last, &mut legs).await;
         if !legs.is_empty() {
-            self.withdraw(legs.take_all(), "the call has ended").await;
+            Box::pin(self.withdraw(legs.take_all(), "the call has ended")).await;
         }
         answer
     }
@@ -135,24 +210,31 @@ impl Request {
         loop {
             let now = Instant::now();
             let limit = legs.patience(now).unwrap_or(limit).min(last.saturating_duration_since(now));
-            let next = tokio::select! {
-                biased;
-                next = self.errand.relay.clock.within(limit, exchange.next()) => next,
-                said = legs.said(), if !legs.is_empty() => {
-                    exchange.respond(said).await;
+            let said = {
+                let next = pin!(exchange.next());
+                tokio::select! {
+                    biased;
+                    next = self.errand.relay.clock.within(limit, next) => Err(next),
+                    said = legs.said(), if !legs.is_empty() => Ok(said),
+                    () = self.errand.guard.cancelled() => return Err(Broken::Cancelled),
+                }
+            };
+            let next = match said {
+                Ok(said) => {
+                    Box::pin(exchange.respond(said)).await;
                     continue;
                 }
-                () = self.errand.guard.cancelled() => return Err(Broken::Cancelled),
+                Err(next) => next,
             };
             match next {
                 Ok(Ok(message)) => match message.kind() {
                     Kind::Result | Kind::Error => return Ok(message),
-                    Kind::Request => self.leg(upstream, exchange, legs, &message).await,
-                    Kind::Notification => self.aside(upstream, exchange, legs, message).await,
+                    Kind::Request => Box::pin(self.leg(upstream, exchange, legs, &message)).await,
+                    Kind::Notification => Box::pin(self.aside(upstream, exchange, legs, message)).await,
                 },
                 Ok(Err(failure)) => return Err(Broken::Failed(failure)),
                 Err(_) if legs.is_empty() || last <= Instant::now() => return Err(Broken::Silent(limit)),
-                Err(_) => self.give_up_late(exchange, legs).await,
+                Err(_) => Box::pin(self.give_up_late(exchange, legs)).await,
             }
         }
     }

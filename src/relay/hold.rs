@@ -2,23 +2,21 @@
 //! asked, the call waits, and the client's retry brings the answers and goes on with it (specification,
 //! `basic/patterns/mrtr`). The server, whose protocol knows no such thing, sees one call.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep_until};
 
-use super::answer::own_result;
+use super::answer::{asking_result, own_result};
 use super::asides::wants;
 use super::call::{Asides, Call, Step};
-use super::holds::Room;
+use super::holds::{Holds, Room};
 use super::request::Errand;
-use super::states::{BadState, Bound, Said, State};
+use super::states::{BadState, Bound, State};
 use super::{Caller, Handled, Refusal, Relay};
-use crate::mcp::method;
+use crate::mcp::{Retry, input_params, input_required, method};
 use crate::metrics;
 use crate::session::{CallGuard, Session};
 use crate::wire::{self, Code, Message, members, quoted};
@@ -86,8 +84,8 @@ impl Relay {
     }
 
     fn state_of(&self, message: &Message) -> Result<Option<State>, Refusal> {
-        let said = Said::read(message).map_err(Refusal::BadParams)?;
-        let Some(sealed) = said.state().map_err(Refusal::from)? else { return Ok(None) };
+        let retry = Retry::read(message).map_err(Refusal::BadParams)?;
+        let Some(sealed) = retry.and_then(|retry| retry.state) else { return Ok(None) };
         Ok(Some(Bound::to(message).open(&self.keys, &sealed)?))
     }
 
@@ -117,11 +115,9 @@ impl Relay {
     /// A retry that can be taken: it is for what its call asked.
     fn fits(&self, number: u128, retry: &Message) -> Result<(), Refusal> {
         let asked = self.holds.asked(number).ok_or(BadState)?;
-        let said = Said::read(retry).map_err(Refusal::BadParams)?;
-        let responses = responses(said.responses).map_err(Refusal::BadParams)?;
-        let bad = asked.iter().find(|(key, method)| {
-            responses.get(&**key).is_some_and(|response| !answers(method, response.get()))
-        });
+        let bad = asked
+            .iter()
+            .find(|(key, method)| response(retry, key).is_some_and(|response| !answers(method, response)));
         match bad {
             Some((key, method)) => {
                 Err(Refusal::BadParams(format!("`inputResponses`: {} is no result of {method}", quoted(key))))
@@ -252,11 +248,9 @@ impl Held {
 
     /// Gives the server those answers that `retry` has. What else it has means nothing.
     fn deliver(&mut self, retry: &Message) {
-        let said = Said::read(retry).unwrap_or_default();
-        let responses = responses(said.responses).unwrap_or_default();
         for ask in std::mem::take(&mut self.asks) {
-            match responses.get(&*ask.key) {
-                Some(response) => self.tell(&wire::response(&ask.leg, response.get().as_bytes())),
+            match response(retry, &ask.key) {
+                Some(response) => self.tell(&wire::response(&ask.leg, response.as_bytes())),
                 None => self.asks.push(ask),
             }
         }
@@ -271,16 +265,16 @@ impl Held {
 
     /// The answer that asks. The call waits from now on.
     fn park(self, relay: &Arc<Relay>, request: &For) -> Bytes {
-        let (bound, id) = (Bound::to(&self.began), request.id(&self));
-        let asked = self.asks.iter().map(Ask::write).collect::<Vec<_>>().join(",");
-        let speaks = self.session.speaks();
-        let number = relay.holds.park(&relay.orphans, self);
-        let state = bound.seal(&relay.keys, &State::Held(number), relay.holds.time());
-        let result = format!(
-            r#"{{"resultType":"input_required","inputRequests":{{{asked}}},"requestState":{}}}"#,
-            quoted(&state)
-        );
-        own_result(speaks, &id, &result)
+        let (id, number) = (request.id(&self), Holds::number());
+        let state = State::Held(number);
+        let state = Bound::to(&self.began).seal(&relay.keys, &state, relay.holds.time());
+        let params: Vec<_> = self.asks.iter().map(|ask| ask.request.params().map(input_params)).collect();
+        let asked = self.asks.iter().zip(&params);
+        let asked: Vec<_> =
+            asked.map(|(ask, params)| (&*ask.key, ask.request.method(), params.as_deref())).collect();
+        let answer = asking_result(&id, &input_required(&asked, Some(&state)));
+        relay.holds.park(&relay.orphans, number, self);
+        answer
     }
 
     /// The client has hung up.
@@ -318,14 +312,6 @@ impl Held {
 
 /// That a user did not let a model be sampled (specification, `client/sampling`).
 const REJECTED: &[u8] = br#"{"code":-1,"message":"the client did not come back with an answer"}"#;
-
-impl Ask {
-    /// As a member of `inputRequests`.
-    fn write(&self) -> String {
-        let params = self.request.params().map(|raw| format!(r#","params":{raw}"#)).unwrap_or_default();
-        format!(r#"{}:{{"method":"{}"{params}}}"#, quoted(&self.key), self.request.method())
-    }
-}
 
 impl For {
     /// Resolves once a retry is no longer wanted. The call itself sees to the request that began it.
@@ -381,14 +367,15 @@ impl fmt::Debug for Held {
     }
 }
 
-/// The client's answers by their keys.
-fn responses(raw: Option<&str>) -> Result<HashMap<String, &RawValue>, String> {
-    let raw = raw.unwrap_or("{}");
-    serde_json::from_str(raw).map_err(|_| "`inputResponses` is no object".to_owned())
+/// The client's raw answer to what it was asked as `key`, if `retry` has one.
+fn response<'m>(retry: &'m Message, key: &str) -> Option<&'m str> {
+    let said = Retry::read(retry).ok()??;
+    let (_, at) = said.responses.into_iter().find(|(known, _)| **known == *key)?;
+    retry.slice(at)
 }
 
 /// Whether `response` can be a result of `method`: an object with what such a result cannot lack.
-fn answers(method: &str, response: &str) -> bool {
+pub(super) fn answers(method: &str, response: &str) -> bool {
     let has = |key| members(response, [key]).is_ok_and(|[found]| found.is_some());
     match method {
         method::ELICITATION => has("action"),
@@ -400,10 +387,9 @@ fn answers(method: &str, response: &str) -> bool {
 
 /// Whether the client's user went to every page that `retry` tells of.
 fn visited(retry: &Message) -> bool {
-    let said = Said::read(retry).unwrap_or_default();
-    let responses = responses(said.responses).unwrap_or_default();
-    responses.values().all(|response| {
-        let action = members(response.get(), ["action"]).ok().and_then(|[at]| response.get().get(at?));
+    let said = Retry::read(retry).ok().flatten().unwrap_or_default();
+    said.responses.into_iter().filter_map(|(_, at)| retry.slice(at)).all(|response| {
+        let action = members(response, ["action"]).ok().and_then(|[at]| response.get(at?));
         action == Some(r#""accept""#)
     })
 }

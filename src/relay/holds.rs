@@ -82,16 +82,18 @@ impl Holds {
         }
     }
 
-    /// Goes on with `held` in a task of `tasks` until its client comes back for the number that this gives, or its time
-    /// is over.
-    pub(super) fn park(self: &Arc<Self>, tasks: &TaskTracker, held: Held) -> u128 {
+    /// A number that no other call has.
+    pub(super) fn number() -> u128 {
         let mut number = [0; 16];
         rand::fill(&mut number).expect("the system gives random bytes");
-        let number = u128::from_be_bytes(number);
+        u128::from_be_bytes(number)
+    }
+
+    /// Goes on with `held` in a task of `tasks` until its client comes back for `number`, or its time is over.
+    pub(super) fn park(self: &Arc<Self>, tasks: &TaskTracker, number: u128, held: Held) {
         let (claim, claimed) = oneshot::channel();
         self.waiting().insert(number, Slot { claim, asked: held.asked() });
         tasks.spawn(self.clone().keep(number, held, claimed));
-        number
     }
 
     /// What the call `number` asked, if it waits.
@@ -111,6 +113,11 @@ impl Holds {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.waiting().len()
+    }
+
+    /// Resolves once nobody comes back any more.
+    pub(super) async fn closed(&self) {
+        self.closing.cancelled().await;
     }
 
     /// Ends all that wait, now and from now on.

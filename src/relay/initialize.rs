@@ -35,7 +35,9 @@ impl Relay {
         let agreed = Agreed {
             revision: revision.as_str().into(),
             capabilities: asked.capabilities.map_or("{}", |raw| raw.get()).into(),
-            client: asked.client_info.unwrap_or_default().name,
+            client: asked
+                .client_info
+                .map_or_else(String::new, |client| format!("{}/{}", client.name, client.version)),
         };
         Ok((wire::response(&message.id().unwrap_or_default(), result.as_bytes()), agreed))
     }

@@ -17,7 +17,7 @@ use crate::upstream::{Exchange, Upstream, elicitation};
 use crate::wire::{self, Code, Kind, Message, Span, notification};
 
 /// How long a client, or its user, may take to answer.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a question may outlast its call's wait for a client without a session.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ pub(super) struct Open {
 }
 
 /// The way to the client.
-enum Way {
+pub(super) enum Way {
     /// The stream that answers the request.
     Call,
     /// The session's own stream.
@@ -131,10 +131,7 @@ impl Request {
                     session.hold(&key, ());
                 }
                 legs.0.push(open);
-                match way {
-                    Way::Call => self.errand.asides.ask(text).await,
-                    Way::Session => drop(session.push(text)),
-                }
+                self.put(way, text).await;
             }
             Err(refusal) => {
                 tracing::debug!(server = %server.name, method = asked.method(), "not asked of the client: {refusal:?}");
@@ -169,11 +166,19 @@ impl Request {
     }
 
     /// How the client can be reached; `None` where nobody would see what is asked.
-    fn way(&self) -> Option<Way> {
+    pub(super) fn way(&self) -> Option<Way> {
         if self.errand.events && self.errand.asides.heard() {
             return Some(Way::Call);
         }
         self.errand.guard.session().attached().then_some(Way::Session)
+    }
+
+    /// Puts a question to the client.
+    pub(super) async fn put(&self, way: Way, text: Bytes) {
+        match way {
+            Way::Call => self.errand.asides.ask(text).await,
+            Way::Session => drop(self.errand.guard.session().push(text)),
+        }
     }
 
     /// Tells the client that one of its answers is no longer wanted.
@@ -197,9 +202,13 @@ impl Request {
     /// Tells the client that its answers are no longer wanted.
     pub(super) async fn withdraw(&self, legs: Vec<Open>, reason: &str) {
         for open in legs {
-            let params = format!(r#"{{"requestId":{},"reason":"{reason}"}}"#, open.leg.id());
-            self.take_back(notification(method::CANCELLED, &params)).await;
+            self.take_leg_back(&open.leg, reason).await;
         }
+    }
+
+    pub(super) async fn take_leg_back(&self, leg: &Leg, reason: &str) {
+        let params = format!(r#"{{"requestId":{},"reason":"{reason}"}}"#, leg.id());
+        self.take_back(notification(method::CANCELLED, &params)).await;
     }
 
     /// The server no longer wants the answer to one of its requests.

@@ -13,10 +13,10 @@ use super::resources::{Key, own};
 use super::{Caller, Relay};
 use crate::catalog::{Route, View};
 use crate::fleet::{Notice, Snapshot};
-use crate::mcp::{Filter, TASKS_EXTENSION, acknowledged, ended, method, tagged};
+use crate::mcp::{Filter, TASKS_EXTENSION, acknowledged, declares, ended, lacking, method, tagged};
 use crate::session::Session;
 use crate::upstream::Upstream;
-use crate::wire::{self, Code, Message, members, notification, quoted};
+use crate::wire::{self, Code, Message, notification, quoted};
 
 /// How long the acknowledgement waits for servers to say that they will tell of a resource. Who has not by then is not
 /// in it.
@@ -47,7 +47,7 @@ impl Relay {
         let asked = Filter::parse(message.params().unwrap_or("{}"));
         let mut filter = asked
             .map_err(|why| Refusal::BadParams(format!("{}: {why}", method::LISTEN)).answer(Some(&id)))?;
-        if !filter.tasks.is_empty() && !has_tasks(&caller.session.agreed().capabilities) {
+        if !filter.tasks.is_empty() && !declares(&caller.session.agreed().capabilities, TASKS_EXTENSION) {
             return Err(needs_tasks(&id));
         }
         let place = self.listening.clone().try_acquire_owned().map_err(|_| {
@@ -149,17 +149,7 @@ impl Listen {
     }
 }
 
-/// Whether a client takes tasks for answers.
-fn has_tasks(capabilities: &str) -> bool {
-    let found = |text: &str, key| {
-        let [at] = members(text, [key]).ok()?;
-        text.get(at?).map(str::to_owned)
-    };
-    found(capabilities, "extensions").and_then(|all| found(&all, TASKS_EXTENSION)).is_some()
-}
-
 fn needs_tasks(id: &[u8]) -> Bytes {
     let text = "`taskIds` is for clients that declare tasks";
-    let data = format!(r#"{{"requiredCapabilities":{{"extensions":{{"{TASKS_EXTENSION}":{{}}}}}}}}"#);
-    wire::error_with(Some(id), Code::MissingCapability, text, &data)
+    wire::error_with(Some(id), Code::MissingCapability, text, &lacking(TASKS_EXTENSION))
 }

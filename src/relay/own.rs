@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::refusal::Refusal;
 use super::request::{Errand, Request};
-use crate::catalog::View;
+use crate::catalog::{Route, View};
 use crate::wire::Message;
 
 /// Answers a request of a method that we do not know.
@@ -15,12 +15,12 @@ pub(super) async fn pass(errand: Errand, message: Message) -> Option<Bytes> {
         Err(refusal) => return Some(refusal.answer(Some(&id))),
     };
     let snapshot = request.errand.relay.fleet.snapshot();
-    let upstream = match &request.errand.view {
-        View::One(server) => snapshot.upstreams.get(server),
+    let found = match &request.errand.view {
+        View::One(server) => snapshot.upstreams.get(server).map(|upstream| (upstream, server)),
         View::All | View::Named(_) => None,
     };
-    match upstream {
-        Some(upstream) => request.run(upstream, b"").await,
+    match found {
+        Some((upstream, server)) => request.run(upstream, &Route::to(server.clone(), Bytes::new())).await,
         None => request.refuse(&Refusal::UnknownMethod(request.name.clone())),
     }
 }

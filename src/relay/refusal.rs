@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::answer::own_result;
 use super::states::BadState;
-use crate::mcp::{Level, Unable, method};
+use crate::mcp::{Level, Revision, Unable, method};
 use crate::names::ServerName;
 use crate::session::{BeginError, TooManyLegs};
 use crate::upstream::Unavailable;
@@ -36,6 +37,8 @@ pub enum Refusal {
     Begin(BeginError),
     /// A state that is none of ours, is over, was used, or came with another request.
     BadState,
+    /// Headers that say something else than the arguments that they repeat.
+    Headers(String),
     /// Whoever should answer cannot now.
     Away {
         /// Whose it is.
@@ -69,7 +72,15 @@ impl From<BadState> for Refusal {
 impl Refusal {
     /// The JSON-RPC error.
     pub fn answer(&self, id: Option<&[u8]>) -> Bytes {
+        self.answer_in(Revision::LATEST_LEGACY, id)
+    }
+
+    /// As [`answer`](Self::answer), for a client that speaks `revision`.
+    pub(super) fn answer_in(&self, revision: Revision, id: Option<&[u8]>) -> Bytes {
         let (code, text) = self.told();
+        // The newest revision has no code of its own for it.
+        let code =
+            if revision.is_modern() && code == Code::ResourceNotFound { Code::InvalidParams } else { code };
         wire::error_with(id, code, &text, &self.data())
     }
 
@@ -106,6 +117,7 @@ impl Refusal {
                 "`requestState` is unknown, over, used already, or of another request; make the request again without it"
                     .into(),
             ),
+            Self::Headers(why) => (Code::HeaderMismatch, why.clone()),
             Self::Away { text, .. } => (Code::Internal, text.clone()),
             // A mode that was not declared is a bad param (specification, `client/elicitation`).
             Self::Unable { unable, method, other_mode }
@@ -135,6 +147,7 @@ impl Refusal {
             | Self::TooManySubscriptions
             | Self::Begin(_)
             | Self::BadState
+            | Self::Headers(_)
             | Self::Unable { .. }
             | Self::Unheard
             | Self::TooManyLegs(_) => String::new(),
@@ -151,13 +164,19 @@ fn shown(name: &str) -> String {
 }
 
 /// The answer for a tool that cannot be called now: a result that says so, so that a model can go on without it.
-pub(super) fn stub(id: &[u8], server: &ServerName, text: &str, retry_after: Option<Duration>) -> Bytes {
+pub(super) fn stub(
+    revision: Revision,
+    id: &[u8],
+    server: &ServerName,
+    text: &str,
+    retry_after: Option<Duration>,
+) -> Bytes {
     let result = format!(
         r#"{{"content":[{{"type":"text","text":{}}}],"isError":true,"_meta":{{{}}}}}"#,
         quoted(text),
         origin(server, retry_after)
     );
-    wire::response(id, result.as_bytes())
+    own_result(revision, id, &result)
 }
 
 /// Whose it is and when to try again, for machines.

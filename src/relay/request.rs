@@ -1,8 +1,7 @@
 //! A client's request that a server is to answer: what of it has to change on the way.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -10,6 +9,8 @@ use super::call::Asides;
 use super::states::State;
 use super::{Refusal, Relay};
 use crate::catalog::{Audience, View};
+use crate::mcp::meta::RESERVED;
+use crate::mcp::{Revision, Shown, TASKS_EXTENSION, declares};
 use crate::metrics::Method;
 use crate::session::CallGuard;
 use crate::wire::{Message, Span};
@@ -22,6 +23,8 @@ pub(super) struct Errand {
     pub(super) events: bool,
     pub(super) guard: CallGuard,
     pub(super) asides: Arc<Asides>,
+    /// The arguments that its headers repeat.
+    pub(super) shown: Shown,
     /// What the client's `requestState` says, if it has one.
     pub(super) state: Option<Box<State>>,
 }
@@ -56,10 +59,20 @@ pub(super) struct Request {
     /// Where that stands.
     pub(super) name_at: Span,
     pub(super) token_at: Option<Span>,
+    /// The client speaks a revision without sessions.
+    pub(super) is_modern: bool,
+    /// Its `_meta` may have keys that are the protocol's own.
+    pub(super) has_reserved: bool,
     /// The client wants a task for an answer, or asks for one's.
     pub(super) of_task: bool,
     /// Under which token we started a task for it, if we did.
+    /// The client takes a task for an answer where the server would rather give that.
+    pub(super) may_be_task: bool,
+    /// Where it asks for a task, in the words of 2025-11-25.
+    pub(super) task_at: Option<Span>,
     pub(super) task_token: AtomicU64,
+    /// We take tasks in the client's place.
+    pub(super) sees_through: AtomicBool,
 }
 
 impl Subject {
@@ -87,7 +100,10 @@ impl Request {
         let [name, meta, task] = found.map_err(|e| bad(&message, &e))?;
         let name_at = name.ok_or_else(|| bad(&message, &format_args!("`{key}` is missing")))?;
         let mut request = Self::about(errand, message, subject, name_at, meta)?;
-        request.of_task = subject == Subject::Task || task.is_some();
+        // The extension for tasks leaves it to servers.
+        request.of_task = subject == Subject::Task || task.is_some() && !request.is_modern;
+        request.may_be_task = subject == Subject::Tool && request.is_modern && request.takes_tasks();
+        request.task_at = task;
         Ok(request)
     }
 
@@ -136,37 +152,36 @@ impl Request {
         name_at: Span,
         meta: Option<Span>,
     ) -> Result<Self, Refusal> {
+        let has_reserved = meta.clone().and_then(|meta| message.slice(meta)).is_some_and(may_be_reserved);
+        let is_modern = errand.guard.session().speaks().is_modern();
         let token_at = token(&message, meta)?;
         let (id, task_token) = (message.id().unwrap_or_default(), AtomicU64::new(0));
-        Ok(Self { errand, message, id, subject, name, name_at, token_at, of_task: false, task_token })
-    }
-
-    /// The request as its server is to see it: its own name, our id, and our token.
-    pub(super) fn write(&self, own: &[u8], id: u64) -> Bytes {
-        let number = id.to_string();
-        let id_at = self.message.id_span().unwrap_or_default();
-        let mut edits = [(id_at, number.as_bytes()), (self.name_at.clone(), own), (0..0, &b""[..])];
-        if let (Some(token_at), Some(edit)) = (&self.token_at, edits.last_mut()) {
-            *edit = (token_at.clone(), number.as_bytes());
-        }
-        self.message.splice(&mut edits)
-    }
-
-    /// As [`write`](Self::write), for a task that is kept for `ttl`.
-    pub(super) fn write_as_task(&self, own: &[u8], id: u64, ttl: Duration) -> Bytes {
-        let number = id.to_string();
-        let task = format!(r#""task":{{"ttl":{}}},"#, ttl.as_millis());
-        let inside = self.message.params_span().map_or(0, |params| params.start + 1); // there are params: the name
-        let id_at = self.message.id_span().unwrap_or_default();
-        let mut edits =
-            vec![(id_at, number.as_bytes()), (self.name_at.clone(), own), (inside..inside, task.as_bytes())];
-        edits.extend(self.token_at.clone().map(|token_at| (token_at, number.as_bytes())));
-        self.message.splice(&mut edits)
+        Ok(Self {
+            errand,
+            message,
+            id,
+            subject,
+            name,
+            name_at,
+            token_at,
+            is_modern,
+            has_reserved,
+            of_task: false,
+            may_be_task: false,
+            task_at: None,
+            task_token,
+            sees_through: AtomicBool::new(false),
+        })
     }
 
     /// Whether its answer may name a task.
     pub(super) fn has_task(&self) -> bool {
-        self.of_task || self.task_token.load(Ordering::Relaxed) > 0
+        self.of_task || self.may_be_task || self.task_token.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether its client declared the extension for tasks.
+    pub(super) fn takes_tasks(&self) -> bool {
+        declares(&self.errand.guard.session().agreed().capabilities, TASKS_EXTENSION)
     }
 
     /// Its label in metrics.
@@ -191,11 +206,21 @@ impl Request {
         matches!(self.errand.view, View::One(_))
     }
 
+    /// The revision that its client speaks.
+    pub(super) fn speaks(&self) -> Revision {
+        self.errand.guard.session().speaks()
+    }
+
     /// Refuses it.
     #[expect(clippy::unnecessary_wraps, reason = "it is what requests end with")]
     pub(super) fn refuse(&self, refusal: &Refusal) -> Option<Bytes> {
-        Some(refusal.answer(Some(&self.id)))
+        Some(refusal.answer_in(self.speaks(), Some(&self.id)))
     }
+}
+
+/// Whether a raw `_meta` may have keys that are the protocol's own, in whatever way they are written.
+fn may_be_reserved(meta: &str) -> bool {
+    meta.contains(RESERVED) || meta.contains('\\')
 }
 
 fn token(message: &Message, meta: Option<Span>) -> Result<Option<Span>, Refusal> {

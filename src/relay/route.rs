@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::refusal::{Refusal, unavailable};
 use super::request::{Errand, Request, Subject};
+use super::states::State;
 use crate::catalog::Route;
 use crate::fleet::Snapshot;
 use crate::wire::Message;
@@ -36,9 +37,22 @@ impl Request {
             Ok(route) => route,
             Err(refusal) => return self.refuse(&refusal),
         };
+        if let Err(refusal) = self.same_server(&route) {
+            return self.refuse(&refusal);
+        }
         match snapshot.upstreams.get(&route.server) {
-            Some(upstream) => self.run(upstream, &route.name).await,
+            Some(upstream) => self.run(upstream, &route).await,
             None => self.refuse(&self.unknown()),
+        }
+    }
+
+    /// Whether a server's own state, if the client brings one, goes back to that server: names may have changed hands.
+    pub(super) fn same_server(&self, route: &Route) -> Result<(), Refusal> {
+        match self.errand.state.as_deref() {
+            Some(State::Servers { server, .. }) if **server != *route.server.as_str() => {
+                Err(Refusal::BadState)
+            }
+            Some(_) | None => Ok(()),
         }
     }
 

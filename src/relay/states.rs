@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::Value;
 
 use crate::session::Keyring;
-use crate::wire::{Message, Text, members};
+use crate::wire::{Message, members};
 
 /// What they are sealed for.
 const PURPOSE: &str = "request state";
@@ -95,33 +95,6 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// What a retry says beside what its request said: the client's answers, and the state that it carries.
-#[derive(Debug, Default)]
-pub(super) struct Said<'m> {
-    /// The raw value of `inputResponses`.
-    pub(super) responses: Option<&'m str>,
-    /// The raw value of `requestState`.
-    pub(super) state: Option<&'m str>,
-}
-
-impl<'m> Said<'m> {
-    /// Reads it from `request`; `null` is nothing.
-    ///
-    /// # Errors
-    /// Where one of the two stands there twice.
-    pub(super) fn read(request: &'m Message) -> Result<Self, String> {
-        let found = request.params_members(["inputResponses", "requestState"]);
-        let [responses, state] = found.map_err(|why| why.to_string())?;
-        let raw = |at| request.slice(at).filter(|raw| *raw != "null");
-        Ok(Self { responses: responses.and_then(raw), state: state.and_then(raw) })
-    }
-
-    /// The state as text; `Err` where it is no string.
-    pub(super) fn state(&self) -> Result<Option<String>, BadState> {
-        self.state.map(|raw| Text::of(raw).map(String::from).ok_or(BadState)).transpose()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,18 +151,5 @@ mod tests {
         assert_ne!(with(r#"{"name":"a"}"#), with(r#"{"name":"a","arguments":{}}"#));
         assert_ne!(call(r#"{"n":1e400}"#), call(r#"{"n":1e401}"#));
         assert_eq!(with(r#"{"name":"\u0061","_meta":{"x":1}}"#), with(r#"{"name":"a"}"#));
-    }
-
-    #[test]
-    fn reads_what_a_retry_says() {
-        let retry = request("tools/call", r#"{"name":"a","inputResponses":{"k":{}},"requestState":"s\n"}"#);
-        let said = Said::read(&retry).unwrap();
-        assert_eq!((said.responses, said.state()), (Some(r#"{"k":{}}"#), Ok(Some("s\n".into()))));
-        let nothing = request("tools/call", r#"{"inputResponses":null,"requestState":null}"#);
-        let said = Said::read(&nothing).unwrap();
-        assert_eq!((said.responses, said.state()), (None, Ok(None)));
-        let bad = request("tools/call", r#"{"requestState":7}"#);
-        assert_eq!(Said::read(&bad).unwrap().state(), Err(BadState));
-        assert!(Said::read(&request("tools/call", r#"{"requestState":"a","requestState":"b"}"#)).is_err());
     }
 }

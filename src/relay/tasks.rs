@@ -9,6 +9,7 @@ use bytes::Bytes;
 use indexmap::IndexSet;
 
 use super::Relay;
+use super::answer::own_result;
 use super::forward::Broken;
 use super::refusal::Refusal;
 use super::request::{Errand, Request, Subject};
@@ -28,10 +29,11 @@ const MOST: usize = 256;
 /// Most pages of one server's tasks that are looked at.
 const PAGES: usize = 16;
 
-/// Answers `tasks/get`, `tasks/result` and `tasks/cancel`; `None` where the client cancelled it.
+/// Answers `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`; `None` where the client cancelled it.
 pub(super) async fn about(errand: Errand, message: Message) -> Option<Bytes> {
     let id = message.id().unwrap_or_default();
     match Request::read(errand, message, Subject::Task, "taskId") {
+        Ok(request) if request.is_modern => Box::pin(request.about_task()).await,
         Ok(request) => request.go().await,
         Err(refusal) => Some(refusal.answer(Some(&id))),
     }
@@ -58,7 +60,7 @@ pub(super) async fn list(errand: Errand, message: Message) -> Option<Bytes> {
             Ok(()) => {}
         }
     }
-    Some(wire::response(&id, format!(r#"{{"tasks":[{}]}}"#, tasks.join(",")).as_bytes()))
+    Some(own_result(request.speaks(), &id, &format!(r#"{{"tasks":[{}]}}"#, tasks.join(","))))
 }
 
 /// The tasks that one session started, by server and the server's own id, raw.
@@ -202,7 +204,7 @@ impl Request {
         let mut params = "{}".to_owned();
         for _ in 0..PAGES {
             let write = |_, id| Letter::plain(wire::request(id, method::TASKS_LIST, &params));
-            let answer = self.forward(upstream, &settings, settings.timeout, &write).await?;
+            let answer = self.forward(upstream, &settings, settings.timeout, &write).await?.message;
             let page = answer.body().filter(|_| answer.kind() == Kind::Result).unwrap_or("{}");
             let [list, cursor] = members(page, ["tasks", "nextCursor"]).unwrap_or_default();
             let list = list.and_then(|list| page.get(list)).unwrap_or("[]");

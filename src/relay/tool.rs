@@ -24,16 +24,37 @@ pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
         Some(route) => Ok((snapshot.upstreams.get(&route.server).cloned(), route)),
         None => Box::pin(look_again(&call, snapshot)).await,
     };
+    if call.is_modern
+        && let Ok((_, route)) = &found
+        && let Err(refusal) = call.fits(route)
+    {
+        return call.refuse(&refusal);
+    }
     match found {
         Ok((_, route)) if route.for_pages && !call.audience().ui => {
             call.refuse(&Refusal::UnknownTool(call.name.clone()))
         }
         Ok((Some(upstream), route)) if route.task_support == TaskSupport::Required && !call.of_task => {
-            Box::pin(call.run_as_task(&upstream, &route.name)).await
+            // The listing may be of a time when its server spoke otherwise.
+            if upstream.hello().is_some_and(|hello| hello.revision.is_modern()) {
+                call.run(&upstream, &route).await
+            } else if call.may_be_task && Request::shares_tasks(&upstream.server()) {
+                Box::pin(call.start_task(&upstream, &route)).await
+            } else {
+                Box::pin(call.run_as_task(&upstream, &route)).await
+            }
         }
-        Ok((Some(upstream), route)) => call.run(&upstream, &route.name).await,
+        Ok((Some(upstream), route)) => call.run(&upstream, &route).await,
         Ok((None, _)) => call.refuse(&Refusal::UnknownTool(call.name.clone())),
         Err(answer) => Some(answer),
+    }
+}
+
+impl Request {
+    /// Whether what came with the call of a client without a session goes the way `route`.
+    fn fits(&self, route: &Route) -> Result<(), Refusal> {
+        self.errand.shown.check(&route.headers, self.arguments()).map_err(Refusal::Headers)?;
+        self.same_server(route)
     }
 }
 
@@ -72,7 +93,7 @@ async fn look_again(
         Some(why) => {
             upstream.series().stub();
             let text = unavailable("Tool", &call.name, &server, &why);
-            Err(stub(&call.id, &server, &text, Some(why.retry_after)))
+            Err(stub(call.speaks(), &call.id, &server, &text, Some(why.retry_after)))
         }
         // In its own view a server without filters answers for itself: it may know more names than it lists.
         None if matches!(view, View::One(_))

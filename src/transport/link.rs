@@ -52,7 +52,7 @@ impl Link {
     ) -> Result<Option<Reply>, Failure> {
         Ok(match &self.0 {
             Way::Web(web) => {
-                web.discover(revision, id, letter)?.map(|exchange| Reply(Answers::Http(exchange)))
+                web.discover(revision, id, letter)?.map(|exchange| Reply(Answers::Http(Box::new(exchange))))
             }
             Way::Stdio(stdio) => Some(Reply(Answers::Stdio(stdio.request(id, letter.text).await?))),
         })
@@ -146,12 +146,9 @@ impl Link {
 /// The messages of one call. Dropping it abandons the call: an HTTP response is read no further.
 pub struct Reply(Answers);
 
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a box for every call costs more than moving a few hundred bytes"
-)]
 pub(super) enum Answers {
-    Http(Exchange),
+    /// In a box, since it is passed on by one function after another.
+    Http(Box<Exchange>),
     Begun(Box<Begun>),
     Sse(Posted),
     Stdio(Call),
@@ -163,7 +160,7 @@ impl Reply {
     #[must_use]
     pub fn repeatable(self) -> Self {
         Self(match self.0 {
-            Answers::Http(exchange) => Answers::Http(exchange.repeatable()),
+            Answers::Http(exchange) => Answers::Http(Box::new(exchange.repeatable())),
             other @ (Answers::Begun(_) | Answers::Sse(_) | Answers::Stdio(_)) => other,
         })
     }

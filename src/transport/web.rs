@@ -48,9 +48,9 @@ impl Web {
         match self.spoken.get() {
             Some(spoken) => self.ask(spoken, id, letter),
             None if self.transport == HttpTransport::Sse => {
-                self.ask(self.sse().await.map_err(surely_sse)?, id, letter)
+                self.ask(Box::pin(self.sse()).await.map_err(surely_sse)?, id, letter)
             }
-            None => self.find_out(id, letter).await,
+            None => Box::pin(self.find_out(id, letter)).await,
         }
     }
 
@@ -69,7 +69,7 @@ impl Web {
 
     fn ask(&self, spoken: &Spoken, id: u64, letter: Letter) -> Result<Answers, Failure> {
         Ok(match spoken {
-            Spoken::Streamable => Answers::Http(self.http.request(id, letter)?),
+            Spoken::Streamable => Answers::Http(Box::new(self.http.request(id, letter)?)),
             Spoken::Sse(sse) => Answers::Sse(sse.request(id, letter.text)?),
         })
     }

@@ -58,7 +58,10 @@ impl Upstream {
             State::Idle | State::Connecting | State::Down(_) | State::Stopped => {
                 match self.own.ready(session) {
                     Some(own) => own,
-                    None => self.link_for(self.ready_after(0).await?, session, 0).await?,
+                    None => {
+                        let ready = Box::pin(self.ready_after(0)).await?;
+                        self.link_for(ready, session, 0).await?
+                    }
                 }
             }
         };

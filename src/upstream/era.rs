@@ -63,7 +63,11 @@ impl Memory {
     pub(super) fn order(&self) -> Order {
         let remembered = self.remembered();
         let shy = remembered.shy.is_some_and(|since| since.elapsed() < MEMORY);
-        if shy || (!remembered.hardy && remembered.ended % 2 == 1) { Order::Initialize } else { Order::Discover }
+        if shy || (!remembered.hardy && remembered.ended % 2 == 1) {
+            Order::Initialize
+        } else {
+            Order::Discover
+        }
     }
 
     /// A child ended during its handshake. Tells whether to start another one at once and go about it the other way.

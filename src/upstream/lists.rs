@@ -15,6 +15,8 @@ pub(super) async fn list(
     features: Features,
     mut listing: Listing,
 ) -> Result<Listing, Failure> {
+    // Over a child's stream nothing stands beside a message.
+    listing.mirrors = ready.hello.revision.is_modern() && !ready.link.has_one_stream();
     for feature in features.iter() {
         let offers = &ready.hello.offers;
         let announced = match feature {

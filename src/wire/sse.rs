@@ -105,6 +105,7 @@ impl SseDecoder {
             self.started = true;
             if self.unread.starts_with(BOM) {
                 self.unread.advance(BOM.len());
+                self.searched = 0;
             }
         }
         let Some(at) = memchr::memchr2(b'\n', b'\r', self.unread.get(self.searched..)?) else {
@@ -213,6 +214,10 @@ mod tests {
         let expected = [event("x", "a\nb"), event("message", "é")];
         for chunk in 1..=text.len() {
             assert_eq!(decode(text, chunk), expected, "chunks of {chunk}");
+        }
+        for chunk in 1..9 {
+            let text = "\u{feff}\ndata: a\n\n".as_bytes();
+            assert_eq!(decode(text, chunk), [event("message", "a")], "chunks of {chunk}");
         }
     }
 

@@ -207,7 +207,8 @@ case "$line" in *server/discover*) {at_discover};; esac
 /// What its children heard first.
 fn first_lines(folder: &Path) -> Vec<String> {
     let lines = fs::read_to_string(folder.join("shy.lines")).unwrap();
-    let method = |line: &str| serde_json::from_str::<Value>(line).unwrap()["method"].as_str().unwrap().to_owned();
+    let method =
+        |line: &str| serde_json::from_str::<Value>(line).unwrap()["method"].as_str().unwrap().to_owned();
     lines.lines().map(method).collect()
 }
 

@@ -234,7 +234,7 @@ def resource_updated(cell: Cell) -> None:
 def ask(cell: Cell, kind: str) -> tuple[Reply, dict]:
     """Has the server ask the client: the tool's reply and the params of what was asked."""
     reply = cell.call("ask", {"kind": kind, "tag": cell.tag}, own=True)
-    ((method, params),) = reply.asked
+    method, params = reply.asked_once()
     same("what the server was answered", {"tag": cell.tag, "answer": answer(method, params)}, told(reply))
     return reply, params
 
@@ -265,7 +265,7 @@ def elicitation_form(cell: Cell) -> None:
         same(action, {"action": action}, told(reply)["answer"])
     reply = cell.call("test_elicitation_sep1330_enums", own=True)
     reply.good()
-    ((_, params),) = reply.asked
+    _, params = reply.asked_once()
     fields = params["requestedSchema"]["properties"]
     same("enumNames", ["One", "Two", "Three"], fields["legacyEnum"]["enumNames"])
     same("titled choices", "value3", fields["titledMulti"]["items"]["anyOf"][2]["const"])
@@ -287,7 +287,7 @@ def elicitation_url(cell: Cell) -> None:
         cell.call("url_required", {"tag": cell.tag}, own=True).good()
     else:
         reply.good()
-        ((_, params),) = reply.asked
+        _, params = reply.asked_once()
         same("the page that comes first", ("url", "https://example.com/page"), (params["mode"], params["url"]))
 
 

