@@ -96,24 +96,15 @@ async fn a_call_that_its_client_cancels_ends_at_a_modern_server() {
     for (_server, entry) in both(&["--era", "modern"]).await {
         let world = world(entry).await;
         let client = Client::open(&world, "/mcp").await;
-        let call = client.request("wait_mcp_up", r#"{"ms":60000,"tag":"mine"}"#);
-        let id = serde_json::from_str::<Value>(&call).unwrap()["id"].clone();
-        let cancelling = async {
-            until("it runs", async || {
-                let series = r#"trunkline_requests_in_flight{server="up"}"#;
-                (world.metric(series).await > 0.0).then_some(())
-            })
-            .await;
-            let cancel = format!(
-                r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
-            );
-            client.post(&cancel).await;
-        };
-        tokio::join!(client.post(&call), cancelling);
+        let call = r#"{"jsonrpc":"2.0","id":"mine","method":"tools/call","params":{"name":"steps_mcp_up","arguments":{"n":600,"ms":100},"_meta":{"progressToken":1}}}"#;
+        let mut events = client.stream(call).await;
+        assert_eq!(next(&mut events).await["method"], "notifications/progress");
+        let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"mine"}}"#;
+        client.post(cancel).await;
         until("the server knows", async || {
             let told = client.call("cancelled_mcp_up", "{}").await;
             let calls = told["result"]["structuredContent"]["calls"].as_array().cloned().unwrap_or_default();
-            calls.iter().any(|call| call["arguments"]["tag"] == "mine").then_some(())
+            calls.iter().any(|call| call["name"] == "steps").then_some(())
         })
         .await;
     }
