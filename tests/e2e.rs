@@ -17,7 +17,9 @@ mod e2e {
     mod dead;
     mod exit;
     mod features;
+    mod held;
     mod hostile;
+    mod keys;
     mod killed;
     mod legs;
     mod modern;

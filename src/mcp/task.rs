@@ -55,7 +55,8 @@ impl Task {
         let [id, status, pause, pause_ms] = members(task, keys).ok()?;
         let raw = |at: Span| task.get(at);
         let id = id.filter(|at| raw(at.clone()).is_some_and(|raw| raw.starts_with('"')))?;
-        let status = status.and_then(raw).and_then(Text::of).map_or(TaskStatus::Working, |word| TaskStatus::of(&word));
+        let status =
+            status.and_then(raw).and_then(Text::of).map_or(TaskStatus::Working, |word| TaskStatus::of(&word));
         let pause = pause_ms.or(pause).and_then(|at| raw(at)?.parse().ok()).map(Duration::from_millis);
         Some(Self { id, status, pause })
     }
@@ -103,10 +104,14 @@ mod tests {
 
     #[test]
     fn tasks_read_in_both_forms() {
-        let read = |text: &str| Task::read(text).map(|task| (text[task.id].to_owned(), task.status, task.pause));
+        let read =
+            |text: &str| Task::read(text).map(|task| (text[task.id].to_owned(), task.status, task.pause));
         let pause = Some(Duration::from_millis(5));
         for (text, task) in [
-            (r#"{"taskId":"a","status":"failed","pollInterval":5}"#, Some((r#""a""#, TaskStatus::Failed, pause))),
+            (
+                r#"{"taskId":"a","status":"failed","pollInterval":5}"#,
+                Some((r#""a""#, TaskStatus::Failed, pause)),
+            ),
             (r#"{"taskId":"a","pollIntervalMs":5}"#, Some((r#""a""#, TaskStatus::Working, pause))),
             (r#"{"taskId":7}"#, None),
             ("[]", None),
