@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::envelope::TASKS_EXTENSION;
 use super::extension::{lacked, object};
 use super::failure::code_of;
-use super::meta::{RELATED_TASK, Rewrite};
+use super::meta::{RELATED_TASK, Rewrite, SERVER_INFO, VIA};
 use crate::wire::{Code, Span, Text, edited, members};
 
 /// How a task is.
@@ -84,6 +84,14 @@ pub fn task_members(task: &str, id: &str, status: &str) -> String {
     ])
 }
 
+/// What a notification says of a task: the raw `result` of a look at it, without what makes that a result.
+pub fn task_notice(result: &str) -> String {
+    let drop = |key: &str| key == SERVER_INFO || key == VIA;
+    let rewrite =
+        Rewrite { drop: &["resultType"], drop_meta: Some(&drop), drop_empty: true, ..Rewrite::default() };
+    edited(result, &mut rewrite.edits(result, 0..result.len()))
+}
+
 /// A raw `result` without the mark of the task that it is of.
 pub fn without_related(result: &str) -> String {
     let drop = |key: &str| key == RELATED_TASK;
@@ -137,6 +145,8 @@ mod tests {
     fn a_results_mark_goes() {
         let marked = r#"{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"a"}}}"#;
         assert_eq!(without_related(marked), r#"{"content":[]}"#);
+        let looked = r#"{"resultType":"complete","taskId":"a","_meta":{"io.modelcontextprotocol/serverInfo":{},"trunkline/server":"s"}}"#;
+        assert_eq!(task_notice(looked), r#"{"taskId":"a"}"#);
         assert_eq!(without_related(r#"{"_meta":{"x":1}}"#), r#"{"_meta":{"x":1}}"#);
     }
 
