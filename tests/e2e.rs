@@ -18,7 +18,9 @@ mod e2e {
     mod eras_up;
     mod exit;
     mod features;
+    mod held;
     mod hostile;
+    mod keys;
     mod killed;
     mod legs;
     mod modern;
