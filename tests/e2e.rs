@@ -15,6 +15,7 @@ mod e2e {
     mod churn;
     mod crossing;
     mod dead;
+    mod eras_up;
     mod exit;
     mod features;
     mod hostile;

@@ -11,6 +11,7 @@ use crate::config::{Change, Config, Parsed};
 use crate::fleet::Fleet;
 use crate::front::Admin;
 use crate::metrics::Metrics;
+use crate::session::Keyring;
 
 /// Reads the file again when it may have changed; what is invalid changes nothing.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub(super) struct Reload {
     /// What was in force at the start: what differs from it and needs a restart still does.
     pub(super) started: Arc<Config>,
     pub(super) fleet: Arc<Fleet>,
+    pub(super) keys: Arc<Keyring>,
     pub(super) admin: Arc<Admin>,
     pub(super) metrics: Arc<Metrics>,
     /// What was last said of an invalid file, so that it is said once.
@@ -30,10 +32,11 @@ impl Reload {
         origin: Origin,
         started: Arc<Config>,
         fleet: Arc<Fleet>,
+        keys: Arc<Keyring>,
         admin: Arc<Admin>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { origin, started, fleet, admin, metrics, refused: None }
+        Self { origin, started, fleet, keys, admin, metrics, refused: None }
     }
 
     /// Watches the file that gave `first`, and SIGHUP, for ever.
@@ -89,6 +92,10 @@ impl Reload {
         tell(&parsed.notes);
         let needs_restart = Change::between(&self.started, &parsed.config).needs_restart;
         let change = Change::between(&self.fleet.snapshot().config, &parsed.config);
+        if change.session_keys {
+            self.keys.set(&parsed.config.session_keys);
+            tracing::info!("other session keys: what was sealed with keys that are gone opens no more");
+        }
         self.fleet.apply(Arc::new(parsed.config)).await;
         if !needs_restart.is_empty() {
             tracing::warn!("restart trunkline for the change of {} to take effect", needs_restart.join(", "));

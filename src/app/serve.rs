@@ -88,11 +88,11 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
     let (listener, bound) = bind(config.listen, "listen").await?;
     let (admin_listener, admin_bound) = bind(config.admin, "admin.listen").await?;
     let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
-    let keys = Arc::new(Keyring::random());
+    let keys = Arc::new(Keyring::new(&config.session_keys));
     let sessions = Sessions::new(&config.limits, keys.clone(), metrics.clone());
     let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
     let clock = Arc::new(Clock::default());
-    let relay = Relay::new(fleet.clone(), clock.clone(), keys);
+    let relay = Relay::new(fleet.clone(), clock.clone(), keys.clone());
     let workers = Workers::start()?;
     let endpoint = Arc::new(Server::new(workers.runtimes()));
     let operators = Arc::new(Server::new(Vec::new()));
@@ -123,7 +123,7 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
     });
     tasks.spawn({
         let reload =
-            Reload::new(origin.clone(), config.clone(), fleet.clone(), admin.clone(), metrics.clone());
+            Reload::new(origin.clone(), config.clone(), fleet.clone(), keys, admin.clone(), metrics.clone());
         let stop = stop.clone();
         async move { stop.run_until_cancelled(reload.run(&parsed)).await.unwrap_or_default() }
     });

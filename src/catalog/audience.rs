@@ -1,7 +1,6 @@
 //! Who a list is for.
 
-use crate::mcp::Revision;
-use crate::wire::members;
+use crate::mcp::{Revision, UI_EXTENSION, declares};
 
 /// What of a client decides how lists read to it. Nothing else of it may: of one authorization lists do not vary by
 /// connection (specification of 2026-07-28, `server/utilities/caching`).
@@ -13,27 +12,12 @@ pub struct Audience {
     pub ui: bool,
 }
 
-/// The extension MCP Apps, as capabilities name it.
-const UI: &str = "io.modelcontextprotocol/ui";
-
 impl Audience {
     /// A client of the `revision` of that name with these raw `capabilities`. Those of a session and those of a request
     /// say the same in the same place.
     pub fn of(revision: &str, capabilities: &str) -> Self {
-        Self { modern: Revision::modern(revision).is_some(), ui: shows_pages(capabilities) }
+        Self { modern: Revision::modern(revision).is_some(), ui: declares(capabilities, UI_EXTENSION) }
     }
-}
-
-/// Whether the extension is declared. Most capabilities do not name it, and are not read for it.
-fn shows_pages(capabilities: &str) -> bool {
-    let member = |text: &str, key| {
-        let [found] = members(text, [key]).ok()?;
-        text.get(found?).map(str::to_owned)
-    };
-    // A `/` may be escaped.
-    let named = capabilities.contains("modelcontextprotocol") && capabilities.contains("ui");
-    let settings = || member(&member(capabilities, "extensions")?, UI);
-    named && settings().is_some_and(|settings| settings.starts_with('{'))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::list::{self, BadCursor};
 use super::menu::{Found, Menu, Share, Stock};
 use super::part::Part;
 use crate::config::{Config, ViewRules};
-use crate::mcp::{Feature, TaskSupport};
+use crate::mcp::{Feature, ParamHeader, TaskSupport};
 use crate::names::{ServerName, uri};
 use crate::wire::quoted;
 
@@ -44,6 +44,8 @@ pub struct Route {
     pub name: Bytes,
     /// Whether a tool runs as a task.
     pub task_support: TaskSupport,
+    /// The arguments of a tool that headers repeat between clients and servers without a handshake.
+    pub headers: Arc<[ParamHeader]>,
     /// It is a tool for pages only: whoever shows none may not call it.
     pub for_pages: bool,
     /// What a tool gives may be no object: clients with a handshake are told, and given, an object with it as its
@@ -54,7 +56,14 @@ pub struct Route {
 impl Route {
     /// The way to what `server` knows as `name`, JSON.
     pub fn to(server: ServerName, name: Bytes) -> Self {
-        Self { server, name, task_support: TaskSupport::default(), for_pages: false, wraps: false }
+        Self {
+            server,
+            name,
+            task_support: TaskSupport::default(),
+            headers: Arc::default(),
+            for_pages: false,
+            wraps: false,
+        }
     }
 }
 
@@ -143,7 +152,8 @@ impl Catalog {
         let found = self.menus.get(view)?.find(feature, name)?;
         let Found { server, item } = found;
         let (task_support, for_pages, wraps) = (item.task_support, item.for_pages, item.output_at.is_some());
-        Some(Route { task_support, for_pages, wraps, ..Route::to(server.name.clone(), item.raw()) })
+        let headers = item.headers.clone();
+        Some(Route { task_support, headers, for_pages, wraps, ..Route::to(server.name.clone(), item.raw()) })
     }
 
     /// Whether the tool `name` in `view` runs as a task.

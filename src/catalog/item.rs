@@ -1,13 +1,14 @@
 //! One thing that a server lists.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::audience::Audience;
 use super::wrap::wrapped;
-use crate::mcp::{Feature, TaskSupport};
-use crate::wire::{Span, Text, elements, members};
+use crate::mcp::{Feature, ParamHeader, TaskSupport};
+use crate::wire::{Span, Text, cuts, elements, every_member, members};
 
 /// One tool, prompt, resource or template: the server's own JSON and where its name and description stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,10 @@ pub struct Item {
     pub(super) task_support: TaskSupport,
     /// What only 2025-11-25 knows: `execution`, with its comma.
     execution_at: Option<Span>,
+    /// The schema of its arguments.
+    pub(super) input_at: Option<Span>,
+    /// The arguments that headers repeat. Known once the item is in a part.
+    pub(super) headers: Arc<[ParamHeader]>,
     /// A schema of results that may be no objects, which only clients without a handshake take.
     pub(super) output_at: Option<Span>,
     /// A tool for pages, not for models (MCP Apps, `_meta.ui.visibility`).
@@ -44,6 +49,8 @@ impl Item {
             uris_at: vec![],
             task_support: TaskSupport::default(),
             execution_at: None,
+            input_at: None,
+            headers: Arc::default(),
             output_at: None,
             for_pages: false,
         };
@@ -54,8 +61,10 @@ impl Item {
     }
 
     fn read_tool(&mut self, text: &str) {
-        let found = inside(text, 0..text.len(), ["_meta", "execution", "outputSchema"]).unwrap_or_default();
-        let [meta, execution, output] = found;
+        let all = every_member(text).unwrap_or_default();
+        let of = |key| all.iter().find(|member| member.name(text) == key).map(|member| member.value.clone());
+        let [meta, execution, output] = ["_meta", "execution", "outputSchema"].map(of);
+        self.input_at = of("inputSchema");
         if let Some(meta) = meta {
             let ui = Ui::read(text, meta);
             (self.uris_at, self.for_pages) = (ui.pages, ui.hidden);
@@ -64,12 +73,17 @@ impl Item {
             self.task_support = inside(text, execution.clone(), ["taskSupport"])
                 .and_then(|[word]| Text::of(text.get(word?)?))
                 .map_or(TaskSupport::default(), |word| TaskSupport::of(&word));
-            self.execution_at = Some(member_at(text, execution));
+            self.execution_at = cuts(&all, |member| member.value == execution).into_iter().next();
         }
         self.output_at = output.filter(|at| {
             let kind = inside(text, at.clone(), ["type"]).and_then(|[kind]| Text::of(text.get(kind?)?));
             kind.as_deref() != Some("object")
         });
+    }
+
+    /// What `at` says.
+    pub(super) fn slice(&self, at: &Span) -> &str {
+        self.text.get(at.clone()).and_then(|raw| std::str::from_utf8(raw).ok()).unwrap_or_default()
     }
 
     /// Whether `audience` is shown it.
@@ -86,10 +100,7 @@ impl Item {
     pub(super) fn projected(&self, audience: Audience) -> Vec<(Span, String)> {
         let cut = self.execution_at.clone().filter(|_| audience.modern).map(|at| (at, String::new()));
         let schema = self.output_at.clone().filter(|_| !audience.modern);
-        let schema = schema.and_then(|at| {
-            let schema = std::str::from_utf8(self.text.get(at.clone())?).ok()?;
-            Some((at, wrapped(schema)))
-        });
+        let schema = schema.map(|at| (at.clone(), wrapped(self.slice(&at))));
         cut.into_iter().chain(schema).collect()
     }
 
@@ -100,7 +111,7 @@ impl Item {
 
     /// What the JSON string at `at` says.
     pub(super) fn string(&self, at: &Span) -> Option<Cow<'_, str>> {
-        Text::of(std::str::from_utf8(self.text.get(at.clone())?).ok()?)
+        Text::of(self.slice(at))
     }
 
     /// The edit that puts `title`, as it stands in a JSON string, before the description.
@@ -156,40 +167,6 @@ impl Ui {
             !by.into_iter().any(|at| list.get(at).and_then(Text::of).is_some_and(|who| who == "model"))
         });
         Self { pages: nested.into_iter().chain(flat).collect(), hidden }
-    }
-}
-
-/// Where the member with the value at `value` in an object of `text`, valid JSON, stands, with one of its commas.
-fn member_at(text: &str, value: Span) -> Span {
-    let bytes = text.as_bytes();
-    let is_space = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_whitespace);
-    let after = |mut at: usize| {
-        while is_space(at) {
-            at += 1;
-        }
-        at
-    };
-    let before = |mut at: usize| {
-        while at > 0 && is_space(at - 1) {
-            at -= 1;
-        }
-        at
-    };
-    let escaped = |at: usize| {
-        let ahead = bytes.get(..at).unwrap_or_default().iter().rev();
-        ahead.take_while(|byte| **byte == b'\\').count() % 2 == 1
-    };
-    // Back over the colon and the key's closing quote, to its opening one: quotes inside it are escaped.
-    let colon = before(value.start).saturating_sub(1);
-    let close = before(colon).saturating_sub(1);
-    let open = (0..close).rev().find(|at| bytes.get(*at) == Some(&b'"') && !escaped(*at)).unwrap_or(close);
-    let (next, last) = (after(value.end), before(open));
-    if bytes.get(next) == Some(&b',') {
-        open..next + 1
-    } else if last > 0 && bytes.get(last - 1) == Some(&b',') {
-        last - 1..value.end
-    } else {
-        open..value.end
     }
 }
 

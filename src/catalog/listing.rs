@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::caching::Caching;
 use super::item::Item;
+use super::keeping::Keeping;
 use crate::mcp::Feature;
 use crate::wire::{Malformed, Span, elements, members};
 
@@ -13,7 +13,9 @@ use crate::wire::{Malformed, Span, elements, members};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
     lists: [Vec<Item>; 4],
-    caching: [Caching; 4],
+    keeping: [Keeping; 4],
+    /// Calls of its tools repeat arguments in headers, as tools ask for it: one that asks in a wrong way is of no use.
+    pub mirrors: bool,
     /// Why not everything the server has is here, if so.
     pub cut: Option<&'static str>,
 }
@@ -25,8 +27,8 @@ impl Listing {
     }
 
     /// For how long, and for whom, all of one kind may be kept.
-    pub fn caching(&self, feature: Feature) -> Caching {
-        self.caching.get(feature.index()).copied().unwrap_or_default()
+    pub fn keeping(&self, feature: Feature) -> Keeping {
+        self.keeping.get(feature.index()).copied().unwrap_or_default()
     }
 
     /// Takes all of one kind from `other`, and why they were cut, if so.
@@ -36,8 +38,8 @@ impl Listing {
         {
             *ours = std::mem::take(theirs);
         }
-        if let Some(ours) = self.caching.get_mut(feature.index()) {
-            *ours = other.caching(feature);
+        if let Some(ours) = self.keeping.get_mut(feature.index()) {
+            *ours = other.keeping(feature);
         }
         self.cut = self.cut.or(other.cut);
     }
@@ -106,7 +108,7 @@ impl Pages {
         let lacking = || Malformed::NotRpc(format!("the result has no `{}`", self.feature.member()).into());
         let list = list.ok_or_else(lacking)?;
         self.seen += 1;
-        self.note(Caching::parse(raw(ttl), raw(scope)));
+        self.note(Keeping::parse(raw(ttl), raw(scope)));
         for span in elements(text.get(list.clone()).unwrap_or_default())? {
             let item = result.slice(span.start + list.start..span.end + list.start);
             if self.names.len() >= budget.items {
@@ -132,9 +134,9 @@ impl Pages {
     }
 
     /// What a page says of its keeping holds for all of them.
-    fn note(&mut self, page: Caching) {
-        if let Some(caching) = self.listing.caching.get_mut(self.feature.index()) {
-            *caching = caching.and(page);
+    fn note(&mut self, page: Keeping) {
+        if let Some(keeping) = self.listing.keeping.get_mut(self.feature.index()) {
+            *keeping = keeping.and(page);
         }
     }
 

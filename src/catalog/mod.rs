@@ -8,9 +8,9 @@
 
 mod audience;
 mod build;
-mod caching;
 mod filter;
 mod item;
+mod keeping;
 mod list;
 mod listing;
 mod manner;
@@ -20,11 +20,11 @@ mod wrap;
 
 pub use audience::Audience;
 pub use build::{Catalog, Route, View};
-pub use caching::Caching;
 pub use item::Item;
+pub use keeping::Keeping;
 pub use list::BadCursor;
 pub use listing::{Budget, Listing, Pages, Turn};
-pub use part::Part;
+pub use part::{Fault, Part};
 
 #[cfg(test)]
 mod tests;

@@ -21,6 +21,8 @@ pub struct Change {
     pub reordered: bool,
     /// Whether something beside the servers differs that takes effect at once: hosts, origins, naming, views.
     pub settings: bool,
+    /// Whether clients' sessions and states are sealed with other keys.
+    pub session_keys: bool,
     /// Keys whose change needs a restart.
     pub needs_restart: Vec<&'static str>,
 }
@@ -30,7 +32,8 @@ impl Change {
     ///
     /// `updated_at` replaces where it is strictly later than before; one where there was none counts as later.
     pub fn between(old: &Config, new: &Config) -> Self {
-        let mut change = Self { settings: settings_differ(old, new), ..Self::default() };
+        let session_keys = old.session_keys != new.session_keys;
+        let mut change = Self { settings: settings_differ(old, new), session_keys, ..Self::default() };
         for (name, server) in &new.servers {
             match old.servers.get(name) {
                 None => change.added.push(name.clone()),
@@ -68,6 +71,7 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         listen: _,
         admin: _,
         servers: _,
+        session_keys: _,
         insecure,
         allowed_hosts,
         allowed_origins,

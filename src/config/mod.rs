@@ -17,6 +17,7 @@ mod reader;
 mod roots;
 mod schema;
 mod server;
+mod session_keys;
 mod source;
 mod text;
 mod top;

@@ -33,6 +33,8 @@ pub struct Config {
     pub page_size: Option<usize>,
     /// More paths with their own selection, `/mcp/<name>`, by name.
     pub views: IndexMap<Arc<str>, ViewRules>,
+    /// Keys for what clients carry for us: the first seals, all of them open. Without one they are made at random.
+    pub session_keys: Vec<[u8; 32]>,
     /// Sizes, counts and times that hold for the whole process.
     pub limits: Limits,
     /// The servers in the order of the file: the order of every list.
@@ -52,6 +54,7 @@ impl Default for Config {
             describe_origin: true,
             page_size: None,
             views: IndexMap::new(),
+            session_keys: vec![],
             limits: Limits::default(),
             servers: IndexMap::new(),
         }

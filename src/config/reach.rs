@@ -217,7 +217,12 @@ fn file(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str) -> Option<PathB
     read_file(reader, fields, key).map(|(path, _)| path)
 }
 
-fn read_file(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str) -> Option<(PathBuf, String)> {
+/// A file beside the configuration, and its text.
+pub(super) fn read_file(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    key: &str,
+) -> Option<(PathBuf, String)> {
     let node = fields.get(key)?;
     let name = fields.name(key);
     let filled = reader.filled(node, &name)?;

@@ -12,7 +12,7 @@ use super::near::nearest;
 use super::node::{Entry, Node, Value};
 use super::problem::{Place, shown, shown_all};
 use super::reader::{Fields, HINTS, Reader};
-use super::{server, unique, views};
+use super::{server, session_keys, unique, views};
 use crate::names::{Naming, ServerName};
 
 /// Reads the whole file. Absent where it is no mapping at all; what it says is of worth only if no error was noted.
@@ -33,6 +33,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
         describe_origin: reader.flag(&fields, "describeOrigin").unwrap_or(default.describe_origin),
         page_size: reader.whole(&fields, "pageSize", 1, 10_000),
         limits: limits(reader, &fields),
+        session_keys: session_keys::read(reader, &fields),
         views: views::read(reader, &fields, &servers),
         servers: servers.into_iter().map(|(_, server)| (server.name.clone(), server)).collect(),
         naming,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tokio::time::timeout;
 
-use crate::catalog::{Catalog, Listing, Part};
+use crate::catalog::{Catalog, Fault, Listing, Part};
 use crate::config::{Change, Config, Server};
 use crate::mcp::{Feature, Features};
 use crate::metrics::Metrics;
@@ -107,11 +107,26 @@ impl Work {
                     tracing::info!(server = %server.name, "{} is offered as {exposed}", String::from_utf8_lossy(&raw));
                 }
             }
+            if !fits {
+                self.tell_faults(&part);
+            }
             changed.push(server.name.clone());
             self.parts
                 .insert(server.name.clone(), Made { part, listing, server: server.clone(), changes: stamp });
         }
         (changed, features)
+    }
+
+    /// Logs and counts the tools that ask for headers in a wrong way.
+    fn tell_faults(&self, part: &Part) {
+        let server = &part.server().name;
+        for Fault { tool, why, dropped } in part.faults() {
+            let what = if *dropped { "the tool is left out" } else { "that is left out" };
+            tracing::warn!(%server, %tool, "{why}; {what}");
+            if *dropped {
+                self.metrics.server(server.as_str()).tool_dropped();
+            }
+        }
     }
 
     /// The catalog and the upstreams of the next snapshot, in the order of the file.

@@ -82,7 +82,9 @@ mod tests {
 
     fn era(version: Option<&'static str>, meta: &str) -> Era {
         let mut headers = HeaderMap::new();
-        headers.extend(version.map(|name| (PROTOCOL_VERSION.clone(), HeaderValue::from_static(name))));
+        headers.extend(
+            version.map(|name| (PROTOCOL_VERSION.clone(), HeaderValue::from_bytes(name.as_bytes()).unwrap())),
+        );
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"_meta":{meta}}}}}"#);
         Era::of(Version::of(&headers), &Message::parse(text.into(), 16).unwrap())
     }

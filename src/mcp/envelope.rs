@@ -142,13 +142,11 @@ pub fn enveloped(message: &Message, members: &str) -> Vec<Edit> {
 /// The edits that give the message `text`, which has no `params`, some whose `_meta` has `members`.
 pub(super) fn with_params(text: &str, members: &str) -> Vec<Edit> {
     let whole = format!(r#"{{"_meta":{{{members}}}}}"#);
-    match crate::wire::members(text, ["params"]) {
-        Ok([Some(null)]) => vec![(null, whole)],
-        _ => {
-            let inside = text.find('{').map_or(0, |brace| brace + 1);
-            vec![(inside..inside, format!(r#""params":{whole},"#))] // `jsonrpc` at least comes after it
-        }
+    if let Ok([Some(null)]) = crate::wire::members(text, ["params"]) {
+        return vec![(null, whole)];
     }
+    let inside = text.find('{').map_or(0, |brace| brace + 1);
+    vec![(inside..inside, format!(r#""params":{whole},"#))] // `jsonrpc` at least comes after it
 }
 
 /// As [`enveloped`], of `params` of our own making, a raw object.

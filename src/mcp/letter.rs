@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
+use super::IDENTITY;
 use super::envelope::{envelope_members, enveloped_params};
 use super::mirror::Mirror;
 use super::revision::Revision;
-use super::{IDENTITY, method};
 use crate::wire::request;
 
 /// A message on its way to a server.
@@ -32,12 +32,6 @@ impl Letter {
         let members = envelope_members(revision, "{}", IDENTITY, None);
         let mirror = Mirror::of(revision, method, None, &[], None);
         Self { text: request(id, method, &enveloped_params(params, &members)), mirror }
-    }
-
-    /// What a server is asked for before anything is agreed on: so the headers say the revision as well.
-    pub fn discover(revision: Revision, id: u64) -> Self {
-        let letter = Self::ours(revision, id, method::DISCOVER, "{}");
-        Self { mirror: letter.mirror.naming(revision), ..letter }
     }
 }
 

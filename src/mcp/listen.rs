@@ -98,7 +98,7 @@ fn strings(raw: Option<&str>, key: &str) -> Result<Vec<Box<str>>, String> {
     let Some(raw) = given(raw) else { return Ok(vec![]) };
     let bad = || format!("`{key}` is no array of strings");
     let places = elements(raw).map_err(|_| bad())?;
-    let text = |at| raw.get(at).and_then(Text::of).map(|text| text.into()).ok_or_else(bad);
+    let text = |at| raw.get(at).and_then(Text::of).map(Into::into).ok_or_else(bad);
     places.into_iter().map(text).collect()
 }
 

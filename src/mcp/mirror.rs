@@ -38,13 +38,6 @@ impl Mirror {
         Self(headers)
     }
 
-    /// With the revision, where the connection does not say it by itself yet.
-    #[must_use]
-    pub fn naming(mut self, revision: Revision) -> Self {
-        self.0.push((header::PROTOCOL_VERSION.clone(), HeaderValue::from_static(revision.as_str())));
-        self
-    }
-
     /// The headers, in order.
     pub fn iter(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
         self.0.iter()

@@ -8,6 +8,7 @@ mod content;
 mod discover;
 mod elicitation;
 mod envelope;
+mod extension;
 mod failure;
 mod feature;
 pub mod header;
@@ -25,6 +26,7 @@ mod param_header;
 mod project;
 mod revision;
 mod round;
+mod task;
 mod task_support;
 
 pub use caching::{Caching, Scope};
@@ -34,6 +36,7 @@ pub use envelope::{
     Envelope, TASKS_EXTENSION, client_info, envelope_cuts, envelope_members, enveloped, enveloped_params,
     missing_envelope, modern_capabilities,
 };
+pub use extension::{UI_EXTENSION, declares, declaring, lacking};
 pub use failure::{URL_ELICITATION_REQUIRED, code_of, error_for};
 pub use feature::{Feature, Features};
 pub use hello::{Asked, Hello, IDENTITY, initialize_params, initialize_result};
@@ -47,4 +50,5 @@ pub use param_header::{BadAnnotation, ParamHeader, Shown};
 pub use project::{Answer, completed, to_legacy, to_modern};
 pub use revision::Revision;
 pub use round::{InputRequest, Retry, Round, input_required, retried};
+pub use task::{Task, TaskStatus, task_members, task_notice, wants_tasks, without_related};
 pub use task_support::TaskSupport;

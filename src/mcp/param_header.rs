@@ -10,7 +10,7 @@ use hyper::header::HeaderName;
 use super::header;
 use super::mirror::decode_header;
 use super::number::{integer, same_number};
-use crate::wire::{Member, Span, Text, members, members_of};
+use crate::wire::{Member, Span, Text, cuts, members, members_of};
 
 /// The member of a schema that asks for a header.
 const ANNOTATION: &str = "x-mcp-header";
@@ -32,6 +32,8 @@ pub struct BadAnnotation {
     pub place: String,
     /// What is wrong.
     pub why: &'static str,
+    /// What to cut of the schema so that it is gone.
+    pub cut: Span,
 }
 
 impl ParamHeader {
@@ -120,7 +122,7 @@ const ARRAY: [&str; 4] = ["oneOf", "anyOf", "allOf", "prefixItems"];
 /// Members that hold several, in an object.
 const OBJECT: [&str; 5] = ["patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
 
-impl<'t> Walk<'t> {
+impl Walk<'_> {
     fn schema(&mut self, at: Span, way: Way) -> Result<(), BadAnnotation> {
         let members = members_of(self.text, at.clone());
         for member in &members {
@@ -164,33 +166,35 @@ impl<'t> Walk<'t> {
     }
 
     fn annotation(&mut self, members: &[Member], value: Span, way: Way) -> Result<(), BadAnnotation> {
+        let bad = |why| self.bad(why, cuts(members, |member| member.value == value));
         if way != Way::Properties || self.path.is_empty() {
-            return self.bad("it stands where no single argument is meant");
+            return bad("it stands where no single argument is meant");
         }
         let raw = |at: Span| self.text.get(at).unwrap_or_default();
-        let Some(suffix) = Text::of(raw(value)) else { return self.bad("it is no string") };
+        let Some(suffix) = Text::of(raw(value.clone())) else { return bad("it is no string") };
         let kind = members.iter().find(|member| member.name(self.text) == "type");
         let kind = kind.and_then(|member| Text::of(raw(member.value.clone())));
         if !matches!(kind.as_deref(), Some("integer" | "string" | "boolean")) {
-            return self.bad("the argument's type is none of integer, string and boolean");
+            return bad("the argument's type is none of integer, string and boolean");
         }
         if suffix.is_empty() {
-            return self.bad("it is empty");
+            return bad("it is empty");
         }
         let Ok(name) = HeaderName::try_from(format!("{}{suffix}", header::PARAM)) else {
-            return self.bad("it cannot stand in a header's name");
+            return bad("it cannot stand in a header's name");
         };
         if self.found.iter().any(|other| other.name == name) {
-            return self.bad("there is another one of that name");
+            return bad("there is another one of that name");
         }
         let path = self.path.iter().map(|key| Text::of(key).unwrap_or_default().into()).collect();
         self.found.push(ParamHeader { name, path });
         Ok(())
     }
 
-    fn bad<T>(&self, why: &'static str) -> Result<T, BadAnnotation> {
+    fn bad<T>(&self, why: &'static str, cuts: Vec<Span>) -> Result<T, BadAnnotation> {
         let keys: Vec<_> = self.path.iter().filter_map(|key| Text::of(key)).collect();
-        Err(BadAnnotation { place: format!("/{}", keys.join("/")), why })
+        let (place, cut) = (format!("/{}", keys.join("/")), cuts.into_iter().next().unwrap_or_default());
+        Err(BadAnnotation { place, why, cut })
     }
 }
 
@@ -325,10 +329,12 @@ mod tests {
         Shown::of(&map)
     }
 
+    type Headers<'a> = &'a [(&'a str, &'a [u8])];
+
     #[test]
     fn headers_say_what_the_arguments_say() {
         let wanted = all(r#"{"s":{"type":"string","x-mcp-header":"S"},"o":{"properties":{"n":{"type":"integer","x-mcp-header":"N"}}},"b":{"type":"boolean","x-mcp-header":"B"}}"#).unwrap();
-        let cases: &[(&str, &[(&str, &[u8])], bool)] = &[
+        let cases: &[(&str, Headers<'_>, bool)] = &[
             ("{}", &[], true),
             (r#"{"s":null,"o":null}"#, &[], true),
             (r#"{"s":"a"}"#, &[("S", b"a")], true),

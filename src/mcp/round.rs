@@ -42,6 +42,17 @@ impl Round {
         (kind == "input_required").then(|| Self::from_places(result, requests, state))
     }
 
+    /// Reads what a task asks for, in its raw object (specification of the extension for tasks).
+    ///
+    /// # Errors
+    /// Where that cannot be understood.
+    pub fn of_task(task: &str) -> Result<Self, String> {
+        match members(task, ["inputRequests"]) {
+            Ok([Some(requests)]) => Self::from_places(task, Some(requests), None),
+            Ok([None]) | Err(_) => Ok(Self::default()),
+        }
+    }
+
     fn from_places(result: &str, requests: Option<Span>, state: Option<Span>) -> Result<Self, String> {
         let raw = |at: &Span| result.get(at.clone()).unwrap_or_default();
         let requests = requests.filter(|at| raw(at) != "null");

@@ -36,6 +36,7 @@ pub struct ServerSeries {
     stubs: IntCounter,
     tools: IntGauge,
     truncated: IntCounter,
+    dropped_tools: IntCounter,
     holds: IntGauge,
     held: IntCounterVec,
     dropped_notices: IntCounter,
@@ -86,6 +87,10 @@ impl ServerSeries {
             stubs: count("stub_calls_total", "Calls answered by us because the server was away."),
             tools: gauge("upstream_tools", "Tools in a server's last complete listing, after filters."),
             truncated: count("upstream_listings_truncated_total", "Listings cut at a budget."),
+            dropped_tools: count(
+                "upstream_tools_dropped_total",
+                "Tools left out of a listing because they ask for headers in a wrong way.",
+            ),
             dropped_notices: count(
                 "upstream_notices_dropped_total",
                 "Notifications dropped for lack of room.",
@@ -150,6 +155,11 @@ impl ServerSeries {
         self.truncated.inc();
     }
 
+    /// A tool that is of no use and was left out.
+    pub fn tool_dropped(&self) {
+        self.dropped_tools.inc();
+    }
+
     /// Counts a call in that asks a client without a session something, unless there are `most` of them. It counts out
     /// when the guard ends or, as cancelled, when it is dropped.
     pub fn hold(self: &Arc<Self>, most: usize) -> Option<HoldGuard> {
@@ -181,7 +191,7 @@ impl ServerSeries {
         }
     }
 
-    fn parts(&self) -> [&dyn Collector; 14] {
+    fn parts(&self) -> [&dyn Collector; 15] {
         [
             &self.requests,
             &self.seconds,
@@ -194,6 +204,7 @@ impl ServerSeries {
             &self.stubs,
             &self.tools,
             &self.truncated,
+            &self.dropped_tools,
             &self.dropped_notices,
             &self.holds,
             &self.held,
@@ -269,6 +280,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// Since when.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
     /// Counts the request out.
     pub fn end(mut self, outcome: Outcome) {
         self.outcome = outcome;

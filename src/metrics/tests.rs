@@ -46,6 +46,7 @@ fn busy(metrics: &Metrics, server: &str) {
     series.stub();
     series.tools(7);
     series.listing_truncated();
+    series.tool_dropped();
     series.dropped_notices(3);
     for method in [Method::Initialize, Method::ToolsList, Method::ToolsCall] {
         series.begin(method).end(Outcome::Ok);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Relay;
-use crate::catalog::{Caching, View};
+use crate::catalog::{Keeping, View};
 use crate::fleet::Snapshot;
 use crate::mcp::{Feature, Offers};
 use crate::upstream::Upstream;
@@ -19,19 +19,19 @@ impl Relay {
         let usual = millis(self.fleet.limits().list_ttl);
         let upstreams = snapshot.catalog.servers(view).filter_map(|name| snapshot.upstreams.get(name));
         let each = upstreams.filter_map(|upstream| of(upstream, feature, usual));
-        let all = each.fold(Caching::default(), Caching::and);
+        let all = each.fold(Keeping::default(), Keeping::and);
         let scope = if all.private { "private" } else { "public" };
         format!(r#""ttlMs":{},"cacheScope":"{scope}""#, all.ttl_ms.unwrap_or(usual))
     }
 }
 
 /// What one server adds; nothing where it has nothing of the kind.
-fn of(upstream: &Upstream, feature: Feature, usual: u64) -> Option<Caching> {
+fn of(upstream: &Upstream, feature: Feature, usual: u64) -> Option<Keeping> {
     let (hello, listing) = (upstream.hello(), upstream.listing());
-    let kept = listing.as_ref().map_or(Caching::default(), |listing| listing.caching(feature));
+    let kept = listing.as_ref().map_or(Keeping::default(), |listing| listing.keeping(feature));
     let has_some = listing.is_some_and(|listing| !listing.of(feature).is_empty());
     let (announced, tells) = hello.as_ref().map_or((true, false), |hello| announced(&hello.offers, feature));
-    (announced || has_some).then(|| Caching {
+    (announced || has_some).then(|| Keeping {
         ttl_ms: Some(left(kept.ttl_ms, upstream.list_age(feature), tells, usual)),
         ..kept
     })

@@ -12,7 +12,7 @@ use super::request::Request;
 use super::tasks::started;
 use crate::catalog::Route;
 use crate::config::Server;
-use crate::mcp::{Letter, method};
+use crate::mcp::{Letter, Mirror, Revision, enveloped_params, method};
 use crate::upstream::Upstream;
 use crate::wire::{self, Kind, Message, Text, members};
 
@@ -33,7 +33,7 @@ impl Request {
         self.end(count, upstream, &server, route, answer)
     }
 
-    async fn as_task(
+    pub(super) async fn as_task(
         &self,
         upstream: &Arc<Upstream>,
         server: &Server,
@@ -46,10 +46,9 @@ impl Request {
         };
         let created = self.forward(upstream, server, server.timeout, &write).await?;
         let Some(task) = started(&created.message) else { return Ok(created) };
-        let params = format!(r#"{{"taskId":{task}}}"#);
-        let done = self.follow(upstream, server, &params, &created.message, last).await;
+        let done = self.follow(upstream, server, task, &created.message, last).await;
         if matches!(done, Err(Broken::Cancelled | Broken::Silent(_))) {
-            self.end_task(upstream, params);
+            self.end_task(upstream, task);
         }
         done
     }
@@ -60,7 +59,7 @@ impl Request {
         &self,
         upstream: &Arc<Upstream>,
         server: &Server,
-        params: &str,
+        task: &str,
         created: &Message,
         last: Instant,
     ) -> Result<Answered, Broken> {
@@ -70,32 +69,24 @@ impl Request {
             if left.is_zero() {
                 return Err(Broken::Silent(server.max_total));
             }
-            if self
-                .errand
-                .relay
-                .clock
-                .within(seen.pause.min(left), self.errand.guard.cancelled())
-                .await
-                .is_ok()
-            {
-                return Err(Broken::Cancelled);
-            }
-            let look = |_, id| Letter::plain(wire::request(id, method::TASKS_GET, params));
+            self.rest(seen.pause.min(left)).await?;
+            let look = |to, id| self.of_theirs(method::TASKS_GET, task, "", to, id);
             let answer = self.forward(upstream, server, server.timeout, &look).await?;
             if answer.message.kind() == Kind::Error {
                 return Ok(answer);
             }
             seen = Seen::read(answer.message.body());
         }
-        let fetch = |_, id| Letter::plain(wire::request(id, method::TASKS_RESULT, params));
+        let fetch = |to, id| self.of_theirs(method::TASKS_RESULT, task, "", to, id);
         self.forward(upstream, server, last.saturating_duration_since(Instant::now()), &fetch).await
     }
 
     /// Tells the server in the background that nobody wants the task any more.
-    fn end_task(&self, upstream: &Arc<Upstream>, params: String) {
+    pub(super) fn end_task(&self, upstream: &Arc<Upstream>, task: &str) {
         let (upstream, session) = (upstream.clone(), self.errand.guard.session().clone());
+        let (task, envelope) = (task.to_owned(), self.envelope(Revision::LATEST));
         self.errand.relay.orphans.spawn(async move {
-            let write = move |_, id| Letter::plain(wire::request(id, method::TASKS_CANCEL, &params));
+            let write = move |to, id| about(method::TASKS_CANCEL, &task, "", to, id, &envelope);
             let ending = async {
                 if let Ok(mut exchange) = upstream.begin(&session, &write).await {
                     drop(exchange.next().await);
@@ -104,6 +95,22 @@ impl Request {
             drop(timeout(ENDING, ending).await);
         });
     }
+
+    /// A request of ours about the server's `task`, its raw id, with `more` members, each after a comma.
+    pub(super) fn of_theirs(&self, method: &str, task: &str, more: &str, to: Revision, id: u64) -> Letter {
+        let envelope = if to.is_modern() { self.envelope(to) } else { String::new() };
+        about(method, task, more, to, id, &envelope)
+    }
+}
+
+fn about(method: &str, task: &str, more: &str, to: Revision, id: u64, envelope: &str) -> Letter {
+    let params = format!(r#"{{"taskId":{task}{more}}}"#);
+    if !to.is_modern() {
+        return Letter::plain(wire::request(id, method, &params));
+    }
+    let name = Text::of(task);
+    let mirror = Mirror::of(to, method, name.as_deref(), &[], None);
+    Letter { text: wire::request(id, method, &enveloped_params(&params, envelope)), mirror }
 }
 
 /// What is known of a task.

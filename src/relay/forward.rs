@@ -1,6 +1,7 @@
 //! One request forwarded to its server, and what comes back.
 
 use std::borrow::Cow;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::legs::Legs;
 use super::request::{Request, Subject};
 use crate::catalog::Route;
 use crate::config::Server;
-use crate::mcp::{Revision, code_of, method};
+use crate::mcp::{Revision, code_of, method, wants_tasks};
 use crate::metrics::{Outcome, Running};
 use crate::transport::Failure;
 use crate::upstream::{Exchange, Unavailable, Upstream, Write};
@@ -65,6 +66,16 @@ impl Request {
         if answered.from.is_modern() {
             return Box::pin(self.go_on(upstream, server, limit, route, answered)).await;
         }
+        // What its modern side lists does not say that here the tool runs as a task only.
+        let unlisted = self.subject == Subject::Tool && !self.is_modern && !self.of_task;
+        let code = || answered.message.body().and_then(code_of);
+        if unlisted
+            && answered.message.kind() == Kind::Error
+            && code() == Some(Code::MethodNotFound.number().into())
+            && upstream.hello().is_some_and(|hello| hello.revision.is_modern())
+        {
+            return Box::pin(self.as_task(upstream, server, route)).await;
+        }
         Ok(answered)
     }
 
@@ -93,12 +104,16 @@ impl Request {
         if self.is_modern {
             return Ok(answered);
         }
+        if answered.message.kind() == Kind::Error && answered.message.body().is_some_and(wants_tasks) {
+            return self.see_through(upstream, server, &route).await;
+        }
         self.rounds(upstream, server, limit, &route, answered).await
     }
 
     /// Counts it in.
     pub(super) fn count(&self, upstream: &Upstream) -> Count {
-        Count { running: upstream.series().begin(self.label()), since: Instant::now() }
+        let running = upstream.series().begin(self.label());
+        Count { since: running.since(), running }
     }
 
     /// The client's answer; the request is counted out and logged.
@@ -136,13 +151,16 @@ impl Request {
         // Others have said for how long they want to hear the log, one without a session says it with each request.
         let _wish =
             session.is_guest().then(|| session.level()).flatten().map(|level| upstream.want_level(level));
-        let mut exchange = self.begun(server.timeout, upstream.begin(session, write)).await?;
+        let mut exchange = self.begun(server.timeout, pin!(upstream.begin(session, write))).await?;
         let mut answer = self.read_answer(upstream, &mut exchange, limit, last).await;
         if let Err(Broken::Failed(lost @ Failure::SessionGone)) = &answer {
             upstream.doubt(exchange.generation(), lost);
-            let anew = upstream.begin_anew(session, &exchange, write);
-            exchange = self.begun(server.timeout, anew).await?;
-            answer = self.read_answer(upstream, &mut exchange, limit, last).await;
+            // In boxes, here and below, what most calls do not need: a call's future is moved, and its room touched.
+            exchange = {
+                let mut anew = Box::pin(upstream.begin_anew(session, &exchange, write));
+                self.begun(server.timeout, anew.as_mut()).await?
+            };
+            answer = Box::pin(self.read_answer(upstream, &mut exchange, limit, last)).await;
         }
         let from = exchange.revision();
         match &answer {
@@ -154,11 +172,12 @@ impl Request {
         answer.map(|message| Answered { message, from })
     }
 
-    /// The exchange that `beginning` gives, unless the server takes nothing in for so long.
+    /// The exchange that `beginning` gives, unless the server takes nothing in for so long. Futures are passed by place:
+    /// by value, each function would copy them.
     async fn begun(
         &self,
         limit: Duration,
-        beginning: impl Future<Output = Result<Exchange, Unavailable>>,
+        beginning: Pin<&mut (impl Future<Output = Result<Exchange, Unavailable>> + Send)>,
     ) -> Result<Exchange, Broken> {
         let begun = self.errand.relay.clock.within(limit, beginning).await;
         begun.map_err(|_| Broken::Silent(limit))?.map_err(Broken::Unavailable)
@@ -174,7 +193,7 @@ impl Request {
         let mut legs = Legs::default();
         let answer = self.converse(upstream, exchange, limit, last, &mut legs).await;
         if !legs.is_empty() {
-            self.withdraw(legs.take_all(), "the call has ended").await;
+            Box::pin(self.withdraw(legs.take_all(), "the call has ended")).await;
         }
         answer
     }
@@ -192,34 +211,42 @@ impl Request {
         loop {
             let now = Instant::now();
             let limit = legs.patience(now).unwrap_or(limit).min(last.saturating_duration_since(now));
-            let next = tokio::select! {
-                biased;
-                next = self.errand.relay.clock.within(limit, exchange.next()) => next,
-                said = legs.said(), if !legs.is_empty() => {
-                    exchange.respond(said).await;
+            let said = {
+                let next = pin!(exchange.next());
+                tokio::select! {
+                    biased;
+                    next = self.errand.relay.clock.within(limit, next) => Err(next),
+                    said = legs.said(), if !legs.is_empty() => Ok(said),
+                    () = self.errand.guard.cancelled() => return Err(Broken::Cancelled),
+                }
+            };
+            let next = match said {
+                Ok(said) => {
+                    Box::pin(exchange.respond(said)).await;
                     continue;
                 }
-                () = self.errand.guard.cancelled() => return Err(Broken::Cancelled),
+                Err(next) => next,
             };
             match next {
                 Ok(Ok(message)) => match message.kind() {
                     Kind::Result | Kind::Error => return Ok(message),
-                    Kind::Request => self.leg(upstream, exchange, legs, &message).await,
-                    Kind::Notification => self.aside(upstream, exchange, legs, message).await,
+                    Kind::Request => Box::pin(self.leg(upstream, exchange, legs, &message)).await,
+                    Kind::Notification => Box::pin(self.aside(upstream, exchange, legs, message)).await,
                 },
                 Ok(Err(failure)) => return Err(Broken::Failed(failure)),
                 Err(_) if legs.is_empty() || last <= Instant::now() => return Err(Broken::Silent(limit)),
-                Err(_) => self.give_up_late(exchange, legs).await,
+                Err(_) => Box::pin(self.give_up_late(exchange, legs)).await,
             }
         }
     }
 
     fn log(&self, server: &Server, outcome: Outcome, started: Instant) {
-        let (ms, server, outcome) = (started.elapsed().as_millis(), &server.name, outcome.label());
+        // The clock is read where somebody sees it.
+        let (ms, server, outcome) = (|| started.elapsed().as_millis(), &server.name, outcome.label());
         if self.subject == Subject::Tool {
-            tracing::info!(%server, tool = &*self.name, outcome, ms, "call");
+            tracing::info!(%server, tool = &*self.name, outcome, ms = ms(), "call");
         } else {
-            tracing::info!(%server, method = self.message.method(), name = &*self.name, outcome, ms, "request");
+            tracing::info!(%server, method = self.message.method(), name = &*self.name, outcome, ms = ms(), "request");
         }
     }
 }

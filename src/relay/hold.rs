@@ -375,7 +375,7 @@ fn response<'m>(retry: &'m Message, key: &str) -> Option<&'m str> {
 }
 
 /// Whether `response` can be a result of `method`: an object with what such a result cannot lack.
-fn answers(method: &str, response: &str) -> bool {
+pub(super) fn answers(method: &str, response: &str) -> bool {
     let has = |key| members(response, [key]).is_ok_and(|[found]| found.is_some());
     match method {
         method::ELICITATION => has("action"),

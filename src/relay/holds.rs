@@ -115,6 +115,11 @@ impl Holds {
         self.waiting().len()
     }
 
+    /// Resolves once nobody comes back any more.
+    pub(super) async fn closed(&self) {
+        self.closing.cancelled().await;
+    }
+
     /// Ends all that wait, now and from now on.
     pub(super) fn close(&self) {
         self.closing.cancel();

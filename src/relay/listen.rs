@@ -10,17 +10,20 @@ use tokio::time::{Instant, timeout_at};
 
 use super::refusal::Refusal;
 use super::resources::{Key, own};
+use super::tasks_told::Looking;
 use super::{Caller, Relay};
 use crate::catalog::{Route, View};
 use crate::fleet::{Notice, Snapshot};
-use crate::mcp::{Filter, TASKS_EXTENSION, acknowledged, ended, method, tagged};
+use crate::mcp::{Filter, TASKS_EXTENSION, acknowledged, declares, ended, lacking, method, tagged};
 use crate::session::Session;
 use crate::upstream::Upstream;
-use crate::wire::{self, Code, Message, members, notification, quoted};
+use crate::wire::{self, Code, Message, notification, quoted};
 
 /// How long the acknowledgement waits for servers to say that they will tell of a resource. Who has not by then is not
 /// in it.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// What was read once already.
+const DEEPEST: usize = usize::MAX;
 /// How deep our own notifications nest, and more.
 const DEPTH: usize = 64;
 
@@ -34,6 +37,7 @@ pub struct Listen {
     id: Bytes,
     /// What of its wishes is met.
     filter: Filter,
+    looking: Looking,
     _place: OwnedSemaphorePermit,
 }
 
@@ -47,18 +51,20 @@ impl Relay {
         let asked = Filter::parse(message.params().unwrap_or("{}"));
         let mut filter = asked
             .map_err(|why| Refusal::BadParams(format!("{}: {why}", method::LISTEN)).answer(Some(&id)))?;
-        if !filter.tasks.is_empty() && !has_tasks(&caller.session.agreed().capabilities) {
+        if !filter.tasks.is_empty() && !declares(&caller.session.agreed().capabilities, TASKS_EXTENSION) {
             return Err(needs_tasks(&id));
         }
         let place = self.listening.clone().try_acquire_owned().map_err(|_| {
             wire::error(Some(&id), Code::Internal, "too many clients listen already; try again later")
         })?;
-        filter.tasks.clear(); // nobody tells of any yet
+        let tasks = std::mem::take(&mut filter.tasks);
+        let (tasks, looking) = self.look_at_tasks(caller, message, tasks);
+        filter.tasks = tasks;
         filter.uris = self.subscribed_to(caller, std::mem::take(&mut filter.uris)).await;
         filter.prompts &= self.serves(&caller.view, method::PROMPTS_LIST);
         filter.resources &= self.serves(&caller.view, method::RESOURCES_LIST);
         let (session, view) = (caller.session.clone(), caller.view.clone());
-        Ok(Listen { relay: self.clone(), session, view, id, filter, _place: place })
+        Ok(Listen { relay: self.clone(), session, view, id, filter, looking, _place: place })
     }
 
     /// Subscribes to `uris` side by side, and gives those of which the client will hear.
@@ -127,6 +133,12 @@ impl Listen {
         }
     }
 
+    /// What one of the client's tasks tells next. Cancel-safe.
+    pub async fn of_tasks(&mut self) -> Bytes {
+        let told = self.looking.next().await;
+        Message::parse(told.clone(), DEEPEST).map_or(told, |told| tagged(&told, &self.id))
+    }
+
     /// What a client hears that has missed something: all of what it wants to hear of may be another now.
     pub fn missed(&self) -> Vec<Bytes> {
         let updated =
@@ -149,17 +161,7 @@ impl Listen {
     }
 }
 
-/// Whether a client takes tasks for answers.
-fn has_tasks(capabilities: &str) -> bool {
-    let found = |text: &str, key| {
-        let [at] = members(text, [key]).ok()?;
-        text.get(at?).map(str::to_owned)
-    };
-    found(capabilities, "extensions").and_then(|all| found(&all, TASKS_EXTENSION)).is_some()
-}
-
 fn needs_tasks(id: &[u8]) -> Bytes {
     let text = "`taskIds` is for clients that declare tasks";
-    let data = format!(r#"{{"requiredCapabilities":{{"extensions":{{"{TASKS_EXTENSION}":{{}}}}}}}}"#);
-    wire::error_with(Some(id), Code::MissingCapability, text, &data)
+    wire::error_with(Some(id), Code::MissingCapability, text, &lacking(TASKS_EXTENSION))
 }

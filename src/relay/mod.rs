@@ -26,6 +26,10 @@ mod rounds;
 mod route;
 mod states;
 mod tasks;
+mod tasks_awaited;
+mod tasks_converted;
+mod tasks_modern;
+mod tasks_told;
 mod tool;
 mod uris;
 mod write;
@@ -51,6 +55,7 @@ use holds::Holds;
 use misses::Misses;
 use request::Errand;
 use states::State;
+use tasks_awaited::Awaited;
 use uris::Sightings;
 
 /// Takes clients' messages to where they belong.
@@ -62,6 +67,8 @@ pub struct Relay {
     /// Seals ids of tasks.
     keys: Arc<Keyring>,
     holds: Arc<Holds>,
+    /// Tasks that we wait for in place of clients that look at them.
+    awaited: Awaited,
     misses: Misses,
     sightings: Sightings,
     /// Calls whose clients have hung up, since a hang-up is not a cancellation; and what is told to servers.
@@ -104,6 +111,7 @@ impl Relay {
     pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>, keys: Arc<Keyring>) -> Arc<Self> {
         Arc::new(Self {
             holds: Arc::new(Holds::new(fleet.limits())),
+            awaited: Awaited::default(),
             listening: Arc::new(Semaphore::new(fleet.limits().sessions.min(Semaphore::MAX_PERMITS))),
             fleet,
             clock,
@@ -153,7 +161,7 @@ impl Relay {
             method::RESOURCES_READ => self.asking(caller, message, resources::read),
             method::RESOURCES_SUBSCRIBE => self.later(caller, message, resources::subscribe),
             method::RESOURCES_UNSUBSCRIBE => self.later(caller, message, resources::unsubscribe),
-            method::TASKS_GET | method::TASKS_RESULT | method::TASKS_CANCEL => {
+            method::TASKS_GET | method::TASKS_RESULT | method::TASKS_UPDATE | method::TASKS_CANCEL => {
                 self.later(caller, message, tasks::about)
             }
             method::TASKS_LIST => self.later(caller, message, tasks::list),

@@ -112,12 +112,12 @@ impl Refusal {
                 Code::Internal,
                 "too many requests are in flight in this session; wait until one has ended".into(),
             ),
-            Self::Headers(why) => (Code::HeaderMismatch, why.clone()),
             Self::BadState => (
                 Code::InvalidParams,
                 "`requestState` is unknown, over, used already, or of another request; make the request again without it"
                     .into(),
             ),
+            Self::Headers(why) => (Code::HeaderMismatch, why.clone()),
             Self::Away { text, .. } => (Code::Internal, text.clone()),
             // A mode that was not declared is a bad param (specification, `client/elicitation`).
             Self::Unable { unable, method, other_mode }

@@ -1,7 +1,7 @@
 //! A client's request that a server is to answer: what of it has to change on the way.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use super::states::State;
 use super::{Refusal, Relay};
 use crate::catalog::{Audience, View};
 use crate::mcp::meta::RESERVED;
-use crate::mcp::{Revision, Shown};
+use crate::mcp::{Revision, Shown, TASKS_EXTENSION, declares};
 use crate::metrics::Method;
 use crate::session::CallGuard;
 use crate::wire::{Message, Span};
@@ -66,7 +66,13 @@ pub(super) struct Request {
     /// The client wants a task for an answer, or asks for one's.
     pub(super) of_task: bool,
     /// Under which token we started a task for it, if we did.
+    /// The client takes a task for an answer where the server would rather give that.
+    pub(super) may_be_task: bool,
+    /// Where it asks for a task, in the words of 2025-11-25.
+    pub(super) task_at: Option<Span>,
     pub(super) task_token: AtomicU64,
+    /// We take tasks in the client's place.
+    pub(super) sees_through: AtomicBool,
 }
 
 impl Subject {
@@ -94,7 +100,10 @@ impl Request {
         let [name, meta, task] = found.map_err(|e| bad(&message, &e))?;
         let name_at = name.ok_or_else(|| bad(&message, &format_args!("`{key}` is missing")))?;
         let mut request = Self::about(errand, message, subject, name_at, meta)?;
-        request.of_task = subject == Subject::Task || task.is_some();
+        // The extension for tasks leaves it to servers.
+        request.of_task = subject == Subject::Task || task.is_some() && !request.is_modern;
+        request.may_be_task = subject == Subject::Tool && request.is_modern && request.takes_tasks();
+        request.task_at = task;
         Ok(request)
     }
 
@@ -158,13 +167,21 @@ impl Request {
             is_modern,
             has_reserved,
             of_task: false,
+            may_be_task: false,
+            task_at: None,
             task_token,
+            sees_through: AtomicBool::new(false),
         })
     }
 
     /// Whether its answer may name a task.
     pub(super) fn has_task(&self) -> bool {
-        self.of_task || self.task_token.load(Ordering::Relaxed) > 0
+        self.of_task || self.may_be_task || self.task_token.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether its client declared the extension for tasks.
+    pub(super) fn takes_tasks(&self) -> bool {
+        declares(&self.errand.guard.session().agreed().capabilities, TASKS_EXTENSION)
     }
 
     /// Its label in metrics.

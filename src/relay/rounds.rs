@@ -26,7 +26,7 @@ const ROUNDS: usize = 8;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// One of the questions of a round, in the client's words.
-struct Question {
+pub(super) struct Question {
     key: Box<str>,
     method: Box<str>,
     /// The request without an id of its own.
@@ -44,9 +44,9 @@ struct Asked {
 
 /// What the client says in a round.
 #[derive(Default)]
-struct Said {
+pub(super) struct Said {
     /// Raw, by the server's keys.
-    answers: Vec<(Box<str>, String)>,
+    pub(super) answers: Vec<(Box<str>, String)>,
     /// The ids of the elicitations whose pages its user went to.
     pages: Vec<String>,
 }
@@ -93,7 +93,7 @@ impl Request {
     }
 
     /// Waits, unless the client no longer wants the answer.
-    async fn rest(&self, time: Duration) -> Result<(), Broken> {
+    pub(super) async fn rest(&self, time: Duration) -> Result<(), Broken> {
         let cancelled = self.errand.guard.cancelled();
         match self.errand.relay.clock.within(time, cancelled).await {
             Ok(()) => Err(Broken::Cancelled),
@@ -102,7 +102,7 @@ impl Request {
     }
 
     /// What the server asks in a round, all of which the client must be able to answer.
-    fn questions(&self, result: &str, round: &Round) -> Result<Vec<Question>, Broken> {
+    pub(super) fn questions(&self, result: &str, round: &Round) -> Result<Vec<Question>, Broken> {
         let session = self.errand.guard.session();
         let one = |asked: &crate::mcp::InputRequest| {
             let params = asked.params.clone().and_then(|at| result.get(at));
@@ -121,7 +121,7 @@ impl Request {
     }
 
     /// Asks the client all `questions` at once. Gives its answers by their keys, and the pages that its user went to.
-    async fn ask_all(&self, questions: Vec<Question>, last: Instant) -> Result<Said, Broken> {
+    pub(super) async fn ask_all(&self, questions: Vec<Question>, last: Instant) -> Result<Said, Broken> {
         let mut open = Vec::new();
         let said = self.ask_and_hear(questions, &mut open, last).await;
         for asked in open {

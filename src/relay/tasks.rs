@@ -29,10 +29,11 @@ const MOST: usize = 256;
 /// Most pages of one server's tasks that are looked at.
 const PAGES: usize = 16;
 
-/// Answers `tasks/get`, `tasks/result` and `tasks/cancel`; `None` where the client cancelled it.
+/// Answers `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`; `None` where the client cancelled it.
 pub(super) async fn about(errand: Errand, message: Message) -> Option<Bytes> {
     let id = message.id().unwrap_or_default();
     match Request::read(errand, message, Subject::Task, "taskId") {
+        Ok(request) if request.is_modern => Box::pin(request.about_task()).await,
         Ok(request) => request.go().await,
         Err(refusal) => Some(refusal.answer(Some(&id))),
     }
@@ -113,6 +114,11 @@ impl Relay {
         let plain = self.keys.named(PURPOSE, id.strip_prefix('t')?)?;
         let (server, raw) = std::str::from_utf8(&plain).ok()?.split_once('\n')?;
         Some((ServerName::expose(server), raw.to_owned()))
+    }
+
+    /// Whose task an id of ours is.
+    pub(super) fn server_of_task(&self, id: &str) -> Option<ServerName> {
+        self.open_task(id).map(|(server, _)| server)
     }
 
     /// `message` of `server` with our ids of tasks in it, if it has any.

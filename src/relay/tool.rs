@@ -35,7 +35,14 @@ pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
             call.refuse(&Refusal::UnknownTool(call.name.clone()))
         }
         Ok((Some(upstream), route)) if route.task_support == TaskSupport::Required && !call.of_task => {
-            Box::pin(call.run_as_task(&upstream, &route)).await
+            // The listing may be of a time when its server spoke otherwise.
+            if upstream.hello().is_some_and(|hello| hello.revision.is_modern()) {
+                call.run(&upstream, &route).await
+            } else if call.may_be_task && Request::shares_tasks(&upstream.server()) {
+                Box::pin(call.start_task(&upstream, &route)).await
+            } else {
+                Box::pin(call.run_as_task(&upstream, &route)).await
+            }
         }
         Ok((Some(upstream), route)) => call.run(&upstream, &route).await,
         Ok((None, _)) => call.refuse(&Refusal::UnknownTool(call.name.clone())),
@@ -46,8 +53,7 @@ pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
 impl Request {
     /// Whether what came with the call of a client without a session goes the way `route`.
     fn fits(&self, route: &Route) -> Result<(), Refusal> {
-        let headers = &[]; // of the route
-        self.errand.shown.check(headers, self.arguments()).map_err(Refusal::Headers)?;
+        self.errand.shown.check(&route.headers, self.arguments()).map_err(Refusal::Headers)?;
         self.same_server(route)
     }
 }

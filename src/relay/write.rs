@@ -1,15 +1,17 @@
 //! A client's request in the words of the revision that its server's link speaks.
 
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::request::{Request, Subject};
 use super::states::State;
 use crate::catalog::Route;
 use crate::mcp::{
-    Letter, Mirror, Revision, client_info, envelope_cuts, envelope_members, enveloped, modern_capabilities,
-    named_by, retried,
+    Letter, Mirror, Revision, TASKS_EXTENSION, client_info, declaring, envelope_cuts, envelope_members,
+    enveloped, modern_capabilities, named_by, retried,
 };
-use crate::wire::{Edit, Text};
+use crate::wire::{Edit, Text, cuts, members_of};
 
 /// What a retry of ours brings to a server that asks by its answers: the client's answers by their keys, and the server's
 /// own state, both raw.
@@ -64,7 +66,7 @@ impl Request {
         let method = self.message.method();
         let own = std::str::from_utf8(&route.name).ok().and_then(Text::of);
         let name = named_by(method).and(own);
-        Mirror::of(to, method, name.as_deref(), &[], self.arguments())
+        Mirror::of(to, method, name.as_deref(), &route.headers, self.arguments())
     }
 
     /// The raw arguments of a tool's call, if it has any.
@@ -90,6 +92,13 @@ impl Request {
             }
             (false, true) => edits.extend(enveloped(&self.message, &self.envelope(to))),
         }
+        // What the other era means by it is nothing.
+        if let Some(at) = self.task_at.clone().filter(|_| self.is_modern || to.is_modern()) {
+            let params = self.message.params_span().unwrap_or_default();
+            let text = std::str::from_utf8(self.message.text()).unwrap_or_default();
+            let cut = cuts(&members_of(text, params), |member| member.value == at);
+            edits.extend(cut.into_iter().map(|at| (at, String::new())));
+        }
         if let Some(input) = input {
             let responses: Vec<_> = input.responses.iter().map(|(key, raw)| (&**key, raw.as_str())).collect();
             edits.extend(retried(&self.message, Some(&responses), input.state.as_deref()));
@@ -113,10 +122,15 @@ impl Request {
     }
 
     /// Who a client with a session is and what it can do, as every request to a modern server says.
-    fn envelope(&self, to: Revision) -> String {
+    pub(super) fn envelope(&self, to: Revision) -> String {
         let session = self.errand.guard.session();
         let agreed = session.agreed();
         let capabilities = modern_capabilities(&agreed.capabilities, session.speaks());
+        let capabilities = if self.sees_through.load(Ordering::Relaxed) {
+            declaring(&capabilities, TASKS_EXTENSION)
+        } else {
+            Cow::Borrowed(&*capabilities)
+        };
         let (name, version) = agreed.client.rsplit_once('/').unwrap_or((&agreed.client, ""));
         envelope_members(to, &capabilities, &client_info(name, version), session.level())
     }

@@ -1,7 +1,9 @@
 //! Texts that only we can make and read.
 
 use std::fmt;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use aws_lc_rs::aead::{
     AES_256_GCM, AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, RandomizedNonceKey, UnboundKey,
 };
@@ -13,10 +15,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 /// What every sealed text starts with; another way of sealing will start otherwise.
 const VERSION: &str = "1.";
 
-/// Seals what clients carry for us (session ids now): AES-256-GCM with a random nonce, so a text can be neither read nor
+/// Seals what clients carry for us (ids of sessions and tasks, states of requests): AES-256-GCM with a random nonce, so a text can be neither read nor
 /// changed nor used for another purpose. A key is good for 2^32 texts (NIST SP 800-38D §8.3).
 pub struct Keyring {
-    keys: Vec<Key>,
+    keys: ArcSwap<Vec<Key>>,
 }
 
 struct Key {
@@ -29,20 +31,24 @@ struct Key {
 impl Keyring {
     /// A key that ends with this process.
     pub fn random() -> Self {
-        let mut key = [0; 32];
-        rand::fill(&mut key).expect("the system gives random bytes");
-        Self { keys: vec![ready(&key)] }
+        Self::new(&[])
     }
 
-    /// Given keys: the first seals, all of them open, so that keys can be changed one replica after the other.
-    /// `None` where there is none.
-    pub fn new(keys: &[[u8; 32]]) -> Option<Self> {
-        (!keys.is_empty()).then(|| Self { keys: keys.iter().map(ready).collect() })
+    /// Given keys: the first seals, all of them open, so that keys can be changed one replica after the other. Where there
+    /// is none, one is made at random.
+    pub fn new(keys: &[[u8; 32]]) -> Self {
+        Self { keys: ArcSwap::from_pointee(made_ready(keys)) }
+    }
+
+    /// Takes other keys, as [`new`](Self::new) does. What was sealed with a key that is not among them opens no more.
+    pub fn set(&self, keys: &[[u8; 32]]) {
+        self.keys.store(Arc::new(made_ready(keys)));
     }
 
     /// `plain` in letters, digits, `-`, `_` and `.`; opens only for the same `purpose`.
     pub fn seal(&self, purpose: &str, plain: &[u8]) -> String {
-        let key = self.keys.first().expect("a keyring has a key");
+        let keys = self.keys.load();
+        let key = keys.first().expect("a keyring has a key");
         let mut sealed = plain.to_vec();
         let nonce = key
             .random
@@ -54,7 +60,8 @@ impl Keyring {
 
     /// As [`seal`](Self::seal), and the same text for the same `plain`: for names, which are compared.
     pub fn name(&self, purpose: &str, plain: &[u8]) -> String {
-        let key = self.keys.first().expect("a keyring has a key");
+        let keys = self.keys.load();
+        let key = keys.first().expect("a keyring has a key");
         let mut sealed = plain.to_vec();
         key.same
             .seal_in_place_append_tag(no_nonce(), Aad::from(purpose), &mut sealed)
@@ -65,7 +72,7 @@ impl Keyring {
     /// What was given this [name](Self::name) for `purpose`; `None` where one of our keys did not do it.
     pub fn named(&self, purpose: &str, name: &str) -> Option<Vec<u8>> {
         let bytes = URL_SAFE_NO_PAD.decode(name.strip_prefix(VERSION)?).ok()?;
-        self.keys.iter().find_map(|key| {
+        self.keys.load().iter().find_map(|key| {
             let mut text = bytes.clone();
             let length = key.same.open_in_place(no_nonce(), Aad::from(purpose), &mut text).ok()?.len();
             text.truncate(length);
@@ -77,7 +84,7 @@ impl Keyring {
     pub fn open(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
         let bytes = URL_SAFE_NO_PAD.decode(sealed.strip_prefix(VERSION)?).ok()?;
         let (text, nonce) = bytes.split_last_chunk::<NONCE_LEN>()?;
-        self.keys.iter().find_map(|key| {
+        self.keys.load().iter().find_map(|key| {
             let mut text = text.to_vec();
             let nonce = Nonce::assume_unique_for_key(*nonce);
             let length = key.random.open_in_place(nonce, Aad::from(purpose), &mut text).ok()?.len();
@@ -85,6 +92,15 @@ impl Keyring {
             Some(text)
         })
     }
+}
+
+fn made_ready(keys: &[[u8; 32]]) -> Vec<Key> {
+    if !keys.is_empty() {
+        return keys.iter().map(ready).collect();
+    }
+    let mut key = [0; 32];
+    rand::fill(&mut key).expect("the system gives random bytes");
+    vec![ready(&key)]
 }
 
 fn ready(key: &[u8; 32]) -> Key {
@@ -103,7 +119,7 @@ fn no_nonce() -> Nonce {
 
 impl fmt::Debug for Keyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Keyring({} keys)", self.keys.len())
+        write!(f, "Keyring({} keys)", self.keys.load().len())
     }
 }
 
@@ -136,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_name_is_always_the_same_and_opens_only_for_its_purpose() {
-        let (old, new) = (Keyring::new(&[[1; 32]]).unwrap(), Keyring::new(&[[2; 32], [1; 32]]).unwrap());
+        let (old, new) = (Keyring::new(&[[1; 32]]), Keyring::new(&[[2; 32], [1; 32]]));
         let name = old.name("a", b"hello");
         assert_eq!(name, old.name("a", b"hello"));
         assert_ne!(name, old.name("b", b"hello"));
@@ -165,14 +181,20 @@ mod tests {
     #[test]
     fn keys_change_one_after_the_other() {
         let (old, new) = ([1; 32], [2; 32]);
-        let before = Keyring::new(&[old]).unwrap();
-        let between = Keyring::new(&[old, new]).unwrap();
-        let after = Keyring::new(&[new, old]).unwrap();
+        let before = Keyring::new(&[old]);
+        let between = Keyring::new(&[old, new]);
+        let after = Keyring::new(&[new, old]);
         for sealed in [before.seal("a", b"x"), between.seal("a", b"x"), after.seal("a", b"x")] {
             assert_eq!(after.open("a", &sealed).unwrap(), b"x");
             assert_eq!(between.open("a", &sealed).unwrap(), b"x");
         }
         assert_eq!(before.open("a", &after.seal("a", b"x")), None);
-        assert!(Keyring::new(&[]).is_none());
+        let sealed = before.seal("a", b"x");
+        before.set(&[new, old]);
+        assert_eq!(before.open("a", &sealed).unwrap(), b"x");
+        before.set(&[new]);
+        assert_eq!(before.open("a", &sealed), None);
+        before.set(&[]);
+        assert_eq!(before.open("a", &after.seal("a", b"x")), None);
     }
 }

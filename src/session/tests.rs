@@ -26,7 +26,7 @@ impl World {
 
     fn with_key(key: [u8; 32], sessions: usize) -> Self {
         let limits = Limits { sessions, calls_per_session: 3, ..Limits::default() };
-        let (keys, metrics) = (Arc::new(Keyring::new(&[key]).unwrap()), Metrics::new("test"));
+        let (keys, metrics) = (Arc::new(Keyring::new(&[key])), Metrics::new("test"));
         let sessions = Sessions::new(&limits, Arc::clone(&keys), Arc::clone(&metrics));
         Self { keys, metrics, sessions }
     }

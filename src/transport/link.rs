@@ -41,12 +41,19 @@ impl Link {
         }))
     }
 
-    /// Sends the question which revisions the server speaks, which those of the modern era answer. Over HTTP nothing
-    /// is found out with it; `None` where the server is known to speak only the older HTTP transport, which that era does
-    /// not have.
-    pub async fn discover(&self, id: u64, letter: Letter) -> Result<Option<Reply>, Failure> {
+    /// Sends the question which revisions the server speaks, in the words of `revision`, of the modern era. Over HTTP
+    /// no transport is found out with it; `None` where the server is known to speak only the older one, which that era
+    /// does not have.
+    pub async fn discover(
+        &self,
+        revision: Revision,
+        id: u64,
+        letter: Letter,
+    ) -> Result<Option<Reply>, Failure> {
         Ok(match &self.0 {
-            Way::Web(web) => web.discover(id, letter)?.map(|exchange| Reply(Answers::Http(exchange))),
+            Way::Web(web) => {
+                web.discover(revision, id, letter)?.map(|exchange| Reply(Answers::Http(Box::new(exchange))))
+            }
             Way::Stdio(stdio) => Some(Reply(Answers::Stdio(stdio.request(id, letter.text).await?))),
         })
     }
@@ -101,6 +108,15 @@ impl Link {
         }))
     }
 
+    /// All that a child says which belongs to no call; `None` of a server that has no such single stream, or where
+    /// somebody reads it already.
+    pub fn pipe(&self) -> Option<Inbound> {
+        match &self.0 {
+            Way::Web(_) => None,
+            Way::Stdio(stdio) => stdio.listen().ok().map(|unbound| Inbound(Unasked::Stdio(unbound))),
+        }
+    }
+
     /// Whether the server's process, if it is one of ours, still runs and talks.
     pub fn is_alive(&self) -> bool {
         match &self.0 {
@@ -130,12 +146,9 @@ impl Link {
 /// The messages of one call. Dropping it abandons the call: an HTTP response is read no further.
 pub struct Reply(Answers);
 
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a box for every call costs more than moving a few hundred bytes"
-)]
 pub(super) enum Answers {
-    Http(Exchange),
+    /// In a box, since it is passed on by one function after another.
+    Http(Box<Exchange>),
     Begun(Box<Begun>),
     Sse(Posted),
     Stdio(Call),
@@ -147,7 +160,7 @@ impl Reply {
     #[must_use]
     pub fn repeatable(self) -> Self {
         Self(match self.0 {
-            Answers::Http(exchange) => Answers::Http(exchange.repeatable()),
+            Answers::Http(exchange) => Answers::Http(Box::new(exchange.repeatable())),
             other @ (Answers::Begun(_) | Answers::Sse(_) | Answers::Stdio(_)) => other,
         })
     }

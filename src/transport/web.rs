@@ -48,23 +48,28 @@ impl Web {
         match self.spoken.get() {
             Some(spoken) => self.ask(spoken, id, letter),
             None if self.transport == HttpTransport::Sse => {
-                self.ask(self.sse().await.map_err(surely_sse)?, id, letter)
+                self.ask(Box::pin(self.sse()).await.map_err(surely_sse)?, id, letter)
             }
-            None => self.find_out(id, letter).await,
+            None => Box::pin(self.find_out(id, letter)).await,
         }
     }
 
     /// Asks over streamable HTTP alone; `None` where the server is known not to speak it.
-    pub(super) fn discover(&self, id: u64, letter: Letter) -> Result<Option<Exchange>, Failure> {
+    pub(super) fn discover(
+        &self,
+        revision: Revision,
+        id: u64,
+        letter: Letter,
+    ) -> Result<Option<Exchange>, Failure> {
         if self.transport == HttpTransport::Sse || self.opened().is_some() || self.older.has(&self.url) {
             return Ok(None);
         }
-        self.http.request(id, letter).map(Some)
+        Ok(Some(self.http.request(id, letter)?.proposing(revision)))
     }
 
     fn ask(&self, spoken: &Spoken, id: u64, letter: Letter) -> Result<Answers, Failure> {
         Ok(match spoken {
-            Spoken::Streamable => Answers::Http(self.http.request(id, letter)?),
+            Spoken::Streamable => Answers::Http(Box::new(self.http.request(id, letter)?)),
             Spoken::Sse(sse) => Answers::Sse(sse.request(id, letter.text)?),
         })
     }

@@ -3,7 +3,7 @@
 use super::state::Ready;
 use crate::mcp::{Letter, Revision};
 use crate::transport::{Failure, Link, Reply};
-use crate::wire::{Kind, Message, members};
+use crate::wire::{Code, Kind, Message, members};
 
 /// The answer to a request of ours on a link that is ready, of those that may reach the server twice.
 pub(super) async fn ask(ready: &Ready, method: &str, params: &str) -> Result<Message, Failure> {
@@ -40,6 +40,19 @@ pub(super) fn result_of(answer: &Message) -> Result<&str, Failure> {
     }
     let told: String = body.chars().take(200).collect();
     Err(Failure::Garbage(format!("it answered with the error {told}")))
+}
+
+/// Whether `answer` says that the method is not known.
+pub(super) fn is_unknown_method(answer: &Message) -> bool {
+    error_code(answer) == Some(i64::from(Code::MethodNotFound.number()))
+}
+
+/// Whether `answer` to a request of ours says that the server does not speak this revision any more.
+pub(super) fn disowns(revision: Revision, answer: &Message) -> bool {
+    let is = |code: Code, found| i64::from(code.number()) == found;
+    error_code(answer).is_some_and(|code| {
+        is(Code::UnsupportedRevision, code) || (!revision.is_modern() && is(Code::HeaderMismatch, code))
+    })
 }
 
 /// The code of an error.

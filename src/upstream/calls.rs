@@ -26,9 +26,6 @@ pub enum SubscribeError {
     Refused(Bytes),
 }
 
-/// Of a server that offers no subscriptions.
-const NO_SUBSCRIPTIONS: &[u8] = br#"{"code":-32601,"message":"this server offers no subscriptions"}"#;
-
 /// Over which link a call goes.
 enum Way {
     /// The one that is kept for all.
@@ -61,7 +58,10 @@ impl Upstream {
             State::Idle | State::Connecting | State::Down(_) | State::Stopped => {
                 match self.own.ready(session) {
                     Some(own) => own,
-                    None => self.link_for(self.ready_after(0).await?, session, 0).await?,
+                    None => {
+                        let ready = Box::pin(self.ready_after(0)).await?;
+                        self.link_for(ready, session, 0).await?
+                    }
                 }
             }
         };
@@ -159,10 +159,11 @@ impl Upstream {
     /// Where the server cannot be asked, or does not want it.
     pub async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Subscription, SubscribeError> {
         let ready = self.ready().await.map_err(SubscribeError::Unavailable)?;
-        if !ready.hello.offers.subscribe {
-            return Err(SubscribeError::Refused(Bytes::from_static(NO_SUBSCRIPTIONS)));
-        }
-        self.subscriptions.subscribe(uri).await.map_err(|missed| match missed {
+        let subscribed = match ready.hello.offers.subscribe {
+            true => self.subscriptions.subscribe(uri).await,
+            false => Err(Missed::unknown()),
+        };
+        subscribed.map_err(|missed| match missed {
             Missed::Full => {
                 let what = format!("has {} subscriptions already, the limit", subscriptions::MOST);
                 SubscribeError::Unavailable(Unavailable::soon(what))

@@ -6,13 +6,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::listener::Listener;
 use super::state::Ready;
+use super::subscriptions::Subscriptions;
 use crate::transport::{Failure, Inbound};
 use crate::wire::Message;
 
-/// Keeps a server's unbound messages coming. HTTP servers may refuse the stream or cut it; it is opened again, at most
-/// once per interval.
-pub(super) struct Ear {
+/// Keeps coming what a server says unasked.
+pub(super) struct Ear(Kind);
+
+enum Kind {
+    Stream(Stream),
+    Listener(Box<Listener>),
+}
+
+/// A stream of unbound messages. HTTP servers may refuse it or cut it; it is opened again, at most once per interval.
+struct Stream {
     ready: Arc<Ready>,
     /// A child has one stream for all: its end is the link's.
     process: bool,
@@ -39,14 +48,16 @@ pub(super) enum Heard {
 }
 
 impl Ear {
+    /// For all that comes without being asked for by anybody.
     pub(super) fn new(ready: Arc<Ready>, process: bool, interval: Duration) -> Self {
-        let stage = Self::opening(&ready);
-        Self { ready, process, interval, opened: Instant::now(), stage }
+        let stage = Stream::opening(&ready);
+        Self(Kind::Stream(Stream { ready, process, interval, opened: Instant::now(), stage }))
     }
 
-    fn opening(ready: &Arc<Ready>) -> Stage {
-        let ready = ready.clone();
-        Stage::Opening(Box::pin(async move { ready.link.listen().await }))
+    /// For what a modern server tells on request.
+    pub(super) fn listener(ready: Arc<Ready>, subscriptions: Arc<Subscriptions>, interval: Duration) -> Self {
+        let pipe = ready.link.pipe();
+        Self(Kind::Listener(Box::new(Listener::new(ready, pipe, subscriptions, interval))))
     }
 
     /// The next thing heard; never returns once the ear is deaf. Cancel-safe.
@@ -54,6 +65,20 @@ impl Ear {
     /// # Errors
     /// Where the link itself has ended.
     pub(super) async fn hear(&mut self) -> Result<Heard, Failure> {
+        match &mut self.0 {
+            Kind::Stream(stream) => stream.hear().await,
+            Kind::Listener(listener) => listener.hear().await,
+        }
+    }
+}
+
+impl Stream {
+    fn opening(ready: &Arc<Ready>) -> Stage {
+        let ready = ready.clone();
+        Stage::Opening(Box::pin(async move { ready.link.listen().await }))
+    }
+
+    async fn hear(&mut self) -> Result<Heard, Failure> {
         loop {
             match &mut self.stage {
                 Stage::Opening(opening) => match opening.await {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::ask::disowns;
 use super::flights::{Inbox, Seat};
 use super::state::Ready;
 use crate::mcp::{Letter, Revision, method};
@@ -71,6 +72,10 @@ impl Exchange {
             });
             match said.await {
                 Ok(aside) if matches!(aside.kind(), Kind::Request | Kind::Notification) => return Ok(aside),
+                // It refuses what it agreed on, so it has been replaced: as good as a lost session.
+                Ok(answer) if disowns(flight.ready.hello.revision, &answer) => {
+                    self.end = Some(Err(Failure::SessionGone))
+                }
                 end => self.end = Some(end),
             }
         }

@@ -9,9 +9,9 @@ use tokio::time::timeout;
 use super::ask::{answer_of, ask_as, error_code, result_of};
 use super::era::Order;
 use super::handshake::Face;
-use crate::mcp::{Hello, Letter, Revision, initialize_params, method};
+use crate::mcp::{Hello, Letter, Revision, initialize_params, method, newest_modern, supported_versions};
 use crate::transport::{Failure, Link};
-use crate::wire::{Code, Kind, Message, Text, elements, members, notification};
+use crate::wire::{Code, Kind, Message, notification};
 
 /// The ids of the handshake's requests: two may be in flight at a time, and each may be tried twice.
 const DISCOVER: [u64; 2] = [1, 2];
@@ -114,8 +114,10 @@ impl Greeter<'_> {
 
     async fn discover(&self) -> Result<Found, Failure> {
         for id in DISCOVER {
-            let letter = Letter::discover(Revision::LATEST, id);
-            let Some(reply) = self.link.discover(id, letter).await? else { return Ok(Found::Unasked) };
+            let letter = Letter::ours(Revision::LATEST, id, method::DISCOVER, "{}");
+            let Some(reply) = self.link.discover(Revision::LATEST, id, letter).await? else {
+                return Ok(Found::Unasked);
+            };
             let answer = match answer_of(reply).await {
                 Ok(answer) => answer,
                 Err(failure) if self.is_no_outage(&failure) => return Ok(Found::Legacy(failure)),
@@ -179,28 +181,15 @@ fn read(answer: &Message) -> Result<Found, Failure> {
     if !is(Code::UnsupportedRevision) {
         return Ok(Found::Legacy(refused));
     }
-    let supported = supported(answer);
-    if supported.iter().any(|name| Revision::modern(name).is_some()) {
+    let supported = supported_versions(answer.body().unwrap_or_default());
+    if newest_modern(supported.iter().map(String::as_str)).is_some() {
         return Ok(Found::Other);
     }
     if supported.is_empty() || supported.iter().any(|name| Revision::legacy(name).is_some()) {
         return Ok(Found::Legacy(refused));
     }
-    Err(Failure::Unsupported(format!("speaks revision {} only, which we do not", supported.join(", "))))
-}
-
-/// The revisions that an error names.
-fn supported(answer: &Message) -> Vec<String> {
-    let read = || {
-        let error = answer.body()?;
-        let [data] = members(error, ["data"]).ok()?;
-        let data = error.get(data?)?;
-        let [list] = members(data, ["supported"]).ok()?;
-        let list = data.get(list?)?;
-        let names = elements(list).ok()?.into_iter().filter_map(|span| Text::of(list.get(span)?));
-        Some(names.map(|name| name.chars().take(40).collect()).take(20).collect())
-    };
-    read().unwrap_or_default()
+    let names: String = supported.join(", ").chars().filter(|c| !c.is_control()).take(100).collect();
+    Err(Failure::Unsupported(format!("speaks revision {names} only, which we do not")))
 }
 
 /// Whether a server is there and wants no `initialize`, as the `failure` of it shows.

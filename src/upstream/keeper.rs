@@ -130,7 +130,10 @@ impl Keeper {
         self.down_since = None;
         let ready = Arc::new(ready);
         self.upstream.modern_only.store(false, Ordering::Release);
-        self.upstream.hello.store(Some(ready.hello.clone()));
+        let before = self.upstream.hello.swap(Some(ready.hello.clone()));
+        if before.is_some_and(|before| before.revision.is_modern() != ready.is_modern()) {
+            self.upstream.own.disown_all();
+        }
         if self.logged.take().is_some() || self.links == 1 {
             let hello = &ready.hello;
             tracing::info!(server = %server.name, revision = %hello.revision, name = hello.server.name, "connected");
@@ -144,7 +147,12 @@ impl Keeper {
     async fn tend(&mut self, ready: &Arc<Ready>) -> End {
         let upstream = self.upstream.clone();
         let process = matches!(upstream.server().reach, Reach::Stdio(_));
-        let mut ear = Ear::new(ready.clone(), process, self.limits.reconnect_interval);
+        let interval = self.limits.reconnect_interval;
+        let mut ear = if ready.is_modern() {
+            Ear::listener(ready.clone(), upstream.subscriptions.clone(), interval)
+        } else {
+            Ear::new(ready.clone(), process, interval)
+        };
         let mut levels = pin!(upstream.levels.keep(ready));
         let (mut hears, mut heard_before) = (false, false);
         let mut relisting: Option<Relisting> = None;
@@ -174,7 +182,13 @@ impl Keeper {
                             next_list = Some(soon(next_list, listed_at));
                         }
                     }
-                    Ok(Heard::Deaf) => hears = false,
+                    Ok(Heard::Deaf) => {
+                        hears = false;
+                        if heard_before && ready.is_modern() {
+                            wanted = Features::ALL; // whether it still is what it was
+                            next_list = Some(soon(next_list, listed_at));
+                        }
+                    }
                     Err(failure) => return End::Failed(failure),
                 },
                 () = upstream.wishes.woken.notified() => {
@@ -198,7 +212,7 @@ impl Keeper {
                 }
                 listed = finished(&mut relisting) => {
                     relisting = None;
-                    if let Some(failure) = self.listed(listed, std::mem::take(&mut announce)) {
+                    if let Some(failure) = self.listed(ready, listed, std::mem::take(&mut announce)) {
                         return End::Failed(failure);
                     }
                     // Where the server tells of changes we need not ask often; a wish in the meantime stands.
@@ -232,7 +246,12 @@ impl Keeper {
     }
 
     /// Takes a listing in. An incomplete one never replaces a good one.
-    fn listed(&mut self, listed: Result<Listing, Failure>, announce: Features) -> Option<Failure> {
+    fn listed(
+        &mut self,
+        ready: &Ready,
+        listed: Result<Listing, Failure>,
+        announce: Features,
+    ) -> Option<Failure> {
         let upstream = &self.upstream;
         let name = &upstream.server().name;
         let mut fatal = None;
@@ -257,7 +276,9 @@ impl Keeper {
             Err(failure) => {
                 tracing::warn!(server = %name, "what it has could not be listed: {failure}");
                 upstream.unlisted.store(Some(Arc::new(failure.to_string())));
-                fatal = ends_link(&failure).then_some(failure);
+                // A modern server answers every request by a message, so this is another one now.
+                let other = ready.is_modern() && matches!(failure, Failure::Status { code: 400..=499, .. });
+                fatal = (other || ends_link(&failure)).then_some(failure);
             }
         }
         if fatal.is_none() {

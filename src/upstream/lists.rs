@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ask::{ask, result_of};
+use super::ask::{ask, disowns, result_of};
 use super::state::Ready;
 use crate::catalog::{Budget, Listing, Pages, Turn};
 use crate::mcp::{Feature, Features};
@@ -15,6 +15,8 @@ pub(super) async fn list(
     features: Features,
     mut listing: Listing,
 ) -> Result<Listing, Failure> {
+    // Over a child's stream nothing stands beside a message.
+    listing.mirrors = ready.hello.revision.is_modern() && !ready.link.has_one_stream();
     for feature in features.iter() {
         let offers = &ready.hello.offers;
         let announced = match feature {
@@ -39,6 +41,9 @@ async fn pages(ready: &Ready, feature: Feature, must: bool) -> Result<Listing, F
     let mut params = "{}".to_owned();
     loop {
         let answer = ask(ready, feature.list(), &params).await?;
+        if disowns(ready.hello.revision, &answer) {
+            return Err(Failure::SessionGone);
+        }
         match result_of(&answer) {
             Err(_) if !must => return Ok(pages.finish()),
             // An empty cursor is valid, but some mean by it that there are no more pages.

@@ -14,6 +14,8 @@ mod handshake;
 mod keeper;
 mod legs;
 mod levels;
+mod listen;
+mod listener;
 mod lists;
 mod news;
 mod own;

@@ -1,6 +1,6 @@
 //! Which resources clients want to hear of: each is subscribed to once, whatever the number of clients.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ struct Table {
     /// The link that the subscriptions are on.
     link: Option<Arc<Ready>>,
     wanted: HashMap<Arc<str>, Wanted>,
+    /// How often what is wanted of a modern server has changed: for whoever keeps its stream.
+    wishes: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +77,32 @@ pub(super) enum Missed {
     /// The link of that generation failed.
     Failed(u64, Failure),
 }
+
+impl Wanted {
+    /// Tells those who wait that nothing comes of it.
+    fn miss(&self, why: &Missed) {
+        self.outcome.send_if_modified(|outcome| {
+            let waits = matches!(outcome, Outcome::Pending);
+            if waits {
+                *outcome = Outcome::Missed(why.clone());
+            }
+            waits
+        });
+    }
+}
+
+impl Missed {
+    /// The server offers no subscriptions.
+    pub(super) fn unknown() -> Self {
+        Self::Refused(Bytes::from_static(NO_SUBSCRIPTIONS))
+    }
+}
+
+/// Of a server that offers no subscriptions.
+const NO_SUBSCRIPTIONS: &[u8] = br#"{"code":-32601,"message":"this server offers no subscriptions"}"#;
+/// Of one that does not tell of this resource.
+const NOT_THIS: &[u8] =
+    br#"{"code":-32602,"message":"this server does not tell of changes of this resource"}"#;
 
 /// A wish to hear of one resource. The last one's end ends the server's subscription.
 #[derive(Debug)]
@@ -145,6 +173,57 @@ impl Subscriptions {
         let mut table = self.table();
         if table.is_on(ready) {
             table.link = None;
+            // Nobody else tells those who wait for a modern server's stream.
+            table.wanted.values().filter(|wanted| !wanted.busy).for_each(|wanted| wanted.miss(&Missed::Away));
+        }
+    }
+
+    /// Changes whenever something else is wanted of a modern server.
+    pub(super) fn wishes(&self) -> watch::Receiver<u64> {
+        self.table().wishes.subscribe()
+    }
+
+    /// What is wanted of this modern server, in order.
+    pub(super) fn wanted(&self, ready: &Arc<Ready>) -> Vec<Box<str>> {
+        let table = self.table();
+        let mut uris: Vec<Box<str>> = if table.is_on(ready) {
+            let wanted = table.wanted.iter().filter(|(_, wanted)| wanted.leases > 0);
+            wanted.map(|(uri, _)| Box::from(&**uri)).collect()
+        } else {
+            Vec::new()
+        };
+        uris.sort_unstable();
+        uris
+    }
+
+    /// A modern server tells of the `granted` of those that it was `asked` for from now on; after a `gap` in which it
+    /// told nothing each of them may have changed.
+    pub(super) fn granted(&self, ready: &Arc<Ready>, asked: &[Box<str>], granted: &[Box<str>], gap: bool) {
+        let granted: HashSet<&str> = granted.iter().map(|uri| &**uri).collect();
+        let mut table = self.table();
+        if !table.is_on(ready) {
+            return;
+        }
+        for uri in asked {
+            let Some((uri, wanted)) = table.wanted.get_key_value(&**uri) else { continue };
+            let uri = uri.clone();
+            if !granted.contains(&*uri) {
+                wanted.miss(&Missed::Refused(Bytes::from_static(NOT_THIS)));
+                continue;
+            }
+            wanted.outcome.send_replace(Outcome::Done);
+            let Some(wanted) = table.wanted.get_mut(&uri) else { continue };
+            if wanted.on.replace(ready.generation).is_some_and(|on| gap || on != ready.generation) {
+                self.updated(&uri);
+            }
+        }
+    }
+
+    /// This modern server does not tell of what is wanted and was not granted before.
+    pub(super) fn missed(&self, ready: &Arc<Ready>, why: &Missed) {
+        let table = self.table();
+        if table.is_on(ready) {
+            table.wanted.values().for_each(|wanted| wanted.miss(why));
         }
     }
 
@@ -229,6 +308,11 @@ impl Table {
 
     /// What to ask the server for next. Whoever asks for it has to do it.
     fn next(&mut self, uri: &Arc<str>) -> Next {
+        if let Some(link) = self.link.as_ref().filter(|link| link.is_modern()) {
+            let generation = link.generation;
+            self.wish(uri, generation);
+            return Next::Nothing;
+        }
         let Some(wanted) = self.wanted.get_mut(uri) else { return Next::Nothing };
         let here = self.link.as_ref().filter(|link| wanted.on == Some(link.generation));
         match (&self.link, here, wanted.leases) {
@@ -243,17 +327,25 @@ impl Table {
             }
             (_, Some(_), 1..) => drop(wanted.outcome.send_replace(Outcome::Done)),
             // Those that are there already wait for the next link.
-            (None, None, 1..) => drop(wanted.outcome.send_if_modified(|outcome| {
-                let waits = matches!(outcome, Outcome::Pending);
-                if waits {
-                    *outcome = Outcome::Missed(Missed::Away);
-                }
-                waits
-            })),
+            (None, None, 1..) => wanted.miss(&Missed::Away),
             (_, None, 0) => {}
         }
         self.rest(uri);
         Next::Nothing
+    }
+
+    /// What is wanted of a modern server goes into the request for its stream.
+    fn wish(&mut self, uri: &Arc<str>, generation: u64) {
+        let Some(wanted) = self.wanted.get(uri) else { return };
+        if wanted.leases > 0 && wanted.on == Some(generation) {
+            wanted.outcome.send_replace(Outcome::Done);
+        } else {
+            if wanted.leases > 0 {
+                wanted.outcome.send_replace(Outcome::Pending);
+            }
+            self.wishes.send_modify(|count| *count += 1);
+        }
+        self.rest(uri);
     }
 
     /// Nothing more is done for `uri` for now.

@@ -156,7 +156,7 @@ fn offer(ready: &Ready, message: Message) -> Offered {
 }
 
 /// The raw value of a member of the params.
-fn param<'m>(message: &'m Message, key: &str) -> Option<&'m str> {
+pub(super) fn param<'m>(message: &'m Message, key: &str) -> Option<&'m str> {
     let params = message.params()?;
     let [found] = members(params, [key]).ok()?;
     params.get(found?)

@@ -105,6 +105,7 @@ impl SseDecoder {
             self.started = true;
             if self.unread.starts_with(BOM) {
                 self.unread.advance(BOM.len());
+                self.searched = 0;
             }
         }
         let Some(at) = memchr::memchr2(b'\n', b'\r', self.unread.get(self.searched..)?) else {
@@ -113,6 +114,7 @@ impl SseDecoder {
         };
         let mut line = self.unread.split_to(self.searched + at + 1);
         self.searched = 0;
+        self.started = true; // a short first line leaves no place for the mark
         self.after_cr = line.last() == Some(&b'\r');
         line.truncate(line.len() - 1);
         Some(line)
@@ -213,6 +215,12 @@ mod tests {
         let expected = [event("x", "a\nb"), event("message", "é")];
         for chunk in 1..=text.len() {
             assert_eq!(decode(text, chunk), expected, "chunks of {chunk}");
+        }
+        for chunk in 1..9 {
+            let first = "\u{feff}\ndata: a\n\n".as_bytes();
+            assert_eq!(decode(first, chunk), [event("message", "a")], "chunks of {chunk}");
+            let second = "\n\u{feff}data: a\n\n".as_bytes(); // a field that nobody knows
+            assert_eq!(decode(second, chunk), [], "chunks of {chunk}");
         }
     }
 

@@ -25,7 +25,7 @@ fn how_a_tool_runs_is_told_where_there_are_such_tasks() {
     for (text, modern) in [
         (r#"{"name":"t","execution":{"taskSupport":"optional"}}"#, r#"{"name":"t"}"#),
         (r#"{"execution":{},"name":"t","x":1}"#, r#"{"name":"t","x":1}"#),
-        ("{ \"name\" : \"t\" , \"execution\" : null }", "{ \"name\" : \"t\"  }"),
+        ("{ \"name\" : \"t\" , \"execution\" : null }", "{ \"name\" : \"t\" }"),
         (r#"{"name":"t","a\"":1,"\u0065xecution":{},"b":2}"#, r#"{"name":"t","a\"":1,"b":2}"#),
         (r#"{"name":"t","a":{"execution":1}}"#, r#"{"name":"t","a":{"execution":1}}"#),
     ] {
@@ -135,6 +135,42 @@ fn a_listing_keeps_what_its_server_says_of_keeping() {
     assert_eq!(pages.add(&second, Budget::default()), Ok(Turn::Done));
     let mut all = Listing::default();
     all.take(Feature::Tool, pages.finish());
-    assert_eq!(all.caching(Feature::Tool), Caching { ttl_ms: Some(3000), private: true });
-    assert_eq!(all.caching(Feature::Prompt), Caching::default());
+    assert_eq!(all.keeping(Feature::Tool), Keeping { ttl_ms: Some(3000), private: true });
+    assert_eq!(all.keeping(Feature::Prompt), Keeping::default());
+}
+
+#[test]
+fn tools_that_ask_for_headers_in_a_wrong_way_are_left_out_where_that_matters() {
+    let asks = |name: &str, header: &str| {
+        format!(
+            r#"{{"name":"{name}","inputSchema":{{"properties":{{"a":{{"type":"string","x-mcp-header":{header}}},"b":{{"type":"string","x-mcp-header":"B"}}}}}}}}"#
+        )
+    };
+    let tools =
+        format!("[{},{},{}]", asks("good", r#""A""#), asks("bad", r#""a b""#), asks("twin", r#""b""#));
+    let build = |mirrors| {
+        let mut listing = listing(&[(Feature::Tool, &tools)]);
+        listing.mirrors = mirrors;
+        let part = Arc::new(Part::build(Arc::new(server("a")), &listing));
+        let (config, _) = world(vec![(server("a"), &[])]);
+        let faults: Vec<_> =
+            part.faults().iter().map(|fault| (fault.tool.to_string(), fault.dropped)).collect();
+        let name = ServerName::expose("a");
+        (Catalog::build(&config, IndexMap::from([(name, part)]), &Catalog::default()), faults)
+    };
+    let (strict, faults) = build(true);
+    assert_eq!(faults, [("bad".to_owned(), true), ("twin".to_owned(), true)]);
+    assert_eq!(read(&strict, MODERN), format!(r#"{{"tools":[{}]}}"#, asks("good", r#""A""#)));
+    let headers = |catalog: &Catalog, tool| -> Vec<String> {
+        let route = catalog.tool(&one("a"), tool).unwrap();
+        route.headers.iter().map(|header| header.name().to_string()).collect()
+    };
+    assert_eq!(headers(&strict, "good"), ["mcp-param-a", "mcp-param-b"]);
+    let (lenient, faults) = build(false);
+    assert_eq!(faults, [("bad".to_owned(), false), ("twin".to_owned(), false)]);
+    assert_eq!(headers(&lenient, "bad"), ["mcp-param-b"]);
+    assert_eq!(headers(&lenient, "twin"), ["mcp-param-b"], "the first keeps the name");
+    let all = read(&lenient, LEGACY);
+    let bad = asks("bad", "1").replace(r#","x-mcp-header":1"#, "");
+    assert!(std::str::from_utf8(&all).unwrap().contains(&bad), "{all:?}");
 }

@@ -87,6 +87,8 @@ fn settings_and_addresses() {
     assert_eq!(Change::between(&old, &paged), settings);
     let views = std::iter::once(("v".into(), ViewRules::default())).collect();
     assert_eq!(Change::between(&old, &Config { views, ..Config::default() }), settings);
+    let keyed = Config { session_keys: vec![[1; 32]], ..Config::default() };
+    assert_eq!(Change::between(&old, &keyed), Change { session_keys: true, ..Change::default() });
     let limits = Limits { sessions: 1, ..Limits::default() };
     let change = Change::between(&old, &Config { limits, ..Config::default() });
     assert_eq!(change, Change { needs_restart: vec!["limits"], ..Change::default() });

@@ -197,9 +197,10 @@ fn every_setting_arrives() {
         drain_timeout: Duration::from_millis(1500),
     };
     assert_eq!(config.limits, want);
-    assert_eq!(files.len(), 4, "{files:?}"); // a secret and three certificates
+    assert_eq!(config.session_keys, [[1; 32], [255; 32]]);
+    assert_eq!(files.len(), 5, "{files:?}"); // a secret, three certificates and keys
     let told: Vec<_> = notes.iter().map(|note| (note.line, note.severity)).collect();
-    assert_eq!(told, [(44, Severity::Warning), (59, Severity::Warning), (61, Severity::Warning)]);
+    assert_eq!(told, [(45, Severity::Warning), (60, Severity::Warning), (62, Severity::Warning)]);
     let web = config.servers.values().find(|server| server.key == "web").unwrap();
     assert_eq!((config.page_size, config.views.len()), (Some(100), 2));
     assert_eq!(config.views["both"], ViewRules::default());

@@ -33,6 +33,15 @@ impl Fake {
             ("/run/token", "s3cret-file\r\n\n"),
             ("/etc/trunkline/good.env", "A=s3cret-a\nB=s3cret-b\n"),
             ("/etc/trunkline/good.pem", "-----BEGIN"),
+            (
+                "/etc/trunkline/good.keys",
+                "# old ones last\n\n0101010101010101010101010101010101010101010101010101010101010101\r\n fFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfFfF\n",
+            ),
+            (
+                "/etc/trunkline/bad.keys",
+                "s3cret\n# none\n\nc4nary0101010101010101010101010101010101010101010101010101010101\n",
+            ),
+            ("/etc/trunkline/no.keys", "# none\n"),
             ("/etc/trunkline/bad.env", "A=1\nnothing\n\n=s3cret\n"),
         ];
         Self {

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::Response;
 use hyper::header::HeaderValue;
 use tokio::time::Sleep;
 
 use super::asking::Asking;
 use super::body::{Body, Events, Whole};
 use super::head::{Head, What};
-use super::judge::Verdict;
+use super::judge::{Response, Verdict};
 use super::{CLOSED, ERROR_BODY, Http};
-use crate::mcp::Letter;
+use crate::mcp::{Letter, Revision};
 use crate::transport::{Failure, batch};
 use crate::wire::{Kind, Message};
 
@@ -77,6 +76,12 @@ impl Exchange {
     pub(in crate::transport) fn repeatable(mut self) -> Self {
         self.repeatable = true;
         self.stage = Stage::Waiting(Asking::repeatable(true));
+        self
+    }
+
+    /// Names a revision before one is agreed on. Said before anything is sent.
+    pub(in crate::transport) fn proposing(mut self, revision: Revision) -> Self {
+        self.head = Arc::new(self.head.with_revision(revision));
         self
     }
 
@@ -148,41 +153,35 @@ impl Exchange {
             | Verdict::Nothing
                 if self.reached.0.is_some() =>
             {
-                self.http.leave(response.into_body());
+                self.http.leave(response.body);
                 return Err(Failure::Cut("the stream ended without an answer".into()));
             }
             Verdict::Json => {
-                self.offered = self.session_of(&response);
-                self.stage = Stage::Reading(Whole::new(response.into_body(), self.http.sizes.message), None);
+                self.offered = self.head.session_of(&response);
+                self.stage = Stage::Reading(Whole::new(response.body, self.http.sizes.message), None);
             }
             Verdict::Events => {
-                self.offered = self.session_of(&response);
-                self.stage = Stage::Streaming(Box::new(Events::new(response.into_body(), self.http.sizes)));
+                self.offered = self.head.session_of(&response);
+                self.stage = Stage::Streaming(Box::new(Events::new(response.body, self.http.sizes)));
             }
             Verdict::Error(code) => {
-                self.stage = Stage::Reading(Whole::new(response.into_body(), ERROR_BODY), Some(code));
+                self.stage = Stage::Reading(Whole::new(response.body, ERROR_BODY), Some(code));
             }
             Verdict::Nothing => {
-                self.http.leave(response.into_body());
+                self.http.leave(response.body);
                 return Err(Failure::Garbage("it took the request without an answer".into()));
             }
             Verdict::Refused(failure) => {
-                self.http.leave(response.into_body());
+                self.http.leave(response.body);
                 return Err(failure);
             }
             Verdict::Elsewhere(uri) => {
                 self.http.follow(&uri, &mut self.hops, response)?;
-                self.head = self.http.head.load_full();
+                self.head = Arc::new(self.head.at(&uri));
                 self.stage = Stage::Waiting(Asking::repeatable(self.repeatable));
             }
         }
         Ok(())
-    }
-
-    /// The session id that comes with a response. The modern era has none, whatever a server says.
-    fn session_of(&self, response: &Response<Body>) -> Option<HeaderValue> {
-        let modern = matches!(&self.what, What::Post(letter) if !letter.mirror.is_empty());
-        if modern { None } else { self.head.session_of(response) }
     }
 
     /// The body is there: with one message or, in revision 2025-03-26, several. With an error status it may be an answer

@@ -53,7 +53,10 @@ impl ClientHandler for Peer {
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         let content = json!({ "type": "text", "text": "two" });
-        self.answer("sampling/createMessage", json!({ "role": "assistant", "model": "ours", "content": content }))
+        self.answer(
+            "sampling/createMessage",
+            json!({ "role": "assistant", "model": "ours", "content": content }),
+        )
     }
 
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
@@ -139,7 +142,9 @@ async fn main() -> Result<()> {
     let transport = StreamableHttpClientTransport::from_uri(&*url);
     let service = peer.clone().serve_with_lifecycle(transport, lifecycle).await?;
     if !modern {
-        service.set_level(serde_json::from_value::<SetLevelRequestParams>(json!({ "level": "info" }))?).await?;
+        service
+            .set_level(serde_json::from_value::<SetLevelRequestParams>(json!({ "level": "info" }))?)
+            .await?;
     }
     let revision = service.peer_info().map(|info| info.protocol_version.to_string());
     let names: Vec<_> = service.list_all_tools().await?.into_iter().map(|tool| tool.name).collect();

@@ -5,7 +5,7 @@ use crate::wire::Text;
 /// What a server said of a list of its (specification of 2026-07-28, `server/utilities/caching`). How old the list is by
 /// now others know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Caching {
+pub struct Keeping {
     /// For how many milliseconds from its receipt on; `None` where the server did not say, as no server with a handshake
     /// does.
     pub ttl_ms: Option<u64>,
@@ -13,7 +13,7 @@ pub struct Caching {
     pub private: bool,
 }
 
-impl Caching {
+impl Keeping {
     /// Reads the raw `ttlMs` and `cacheScope` of a result. What is no such number counts as 0 where it stands there, and
     /// an unknown scope as the narrower one.
     pub fn parse(ttl: Option<&str>, scope: Option<&str>) -> Self {
@@ -51,8 +51,8 @@ mod tests {
     #[test]
     fn reads_what_servers_say() {
         let told = |ttl, scope| {
-            let caching = Caching::parse(ttl, scope);
-            (caching.ttl_ms, caching.private)
+            let keeping = Keeping::parse(ttl, scope);
+            (keeping.ttl_ms, keeping.private)
         };
         assert_eq!(told(None, None), (None, false));
         assert_eq!(told(Some("60000"), Some(r#""public""#)), (Some(60_000), false));
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn together_the_stricter_holds() {
-        let of = |ttl_ms, private| Caching { ttl_ms, private };
+        let of = |ttl_ms, private| Keeping { ttl_ms, private };
         assert_eq!(of(Some(5), false).and(of(Some(3), true)), of(Some(3), true));
         assert_eq!(of(None, true).and(of(Some(3), false)), of(Some(3), true));
-        assert_eq!(Caching::default().and(Caching::default()), Caching::default());
+        assert_eq!(Keeping::default().and(Keeping::default()), Keeping::default());
     }
 }
