@@ -15,9 +15,12 @@ mod e2e {
     mod churn;
     mod crossing;
     mod dead;
+    mod eras_up;
     mod exit;
     mod features;
+    mod held;
     mod hostile;
+    mod keys;
     mod killed;
     mod legs;
     mod modern;

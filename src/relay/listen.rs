@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::refusal::Refusal;
 use super::resources::{Key, own};
+use super::tasks_told::Looking;
 use super::{Caller, Relay};
 use crate::catalog::{Route, View};
 use crate::fleet::Notice;
@@ -24,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(5);
 /// Most resources that one client hears of: as much as a session may hold.
 const MOST: usize = 1024;
+/// What was read once already.
+const DEEPEST: usize = usize::MAX;
 /// How deep our own notifications nest, and more.
 const DEPTH: usize = 64;
 
@@ -39,6 +42,7 @@ pub struct Listen {
     filter: Filter,
     /// Resources that are in it, and whose servers have not said anything yet.
     asking: Asking,
+    looking: Looking,
     _place: OwnedSemaphorePermit,
 }
 
@@ -70,13 +74,15 @@ impl Relay {
         let place = self.listening.clone().try_acquire_owned().map_err(|_| {
             wire::error(Some(&id), Code::Internal, "too many clients listen already; try again later")
         })?;
-        filter.tasks.clear(); // nobody tells of any yet
+        let tasks = std::mem::take(&mut filter.tasks);
+        let (tasks, looking) = self.look_at_tasks(caller, message, tasks);
+        filter.tasks = tasks;
         let asked = std::mem::take(&mut filter.uris);
         let asking = self.subscribe_to(caller, &asked, &mut filter).await;
         filter.prompts &= self.serves(&caller.view, method::PROMPTS_LIST);
         filter.resources &= self.serves(&caller.view, method::RESOURCES_LIST);
         let (session, view) = (caller.session.clone(), caller.view.clone());
-        Ok(Listen { relay: self.clone(), session, view, id, filter, asking, _place: place })
+        Ok(Listen { relay: self.clone(), session, view, id, filter, asking, looking, _place: place })
     }
 
     /// Subscribes to `uris` side by side, and notes those of which the client will hear: of some perhaps later.
@@ -176,7 +182,10 @@ impl Listen {
         loop {
             let said = tokio::select! {
                 Some(said) = self.asking.join_next() => said,
-                else => return std::future::pending().await,
+                told = self.looking.next() => {
+                    let tell = |told: Message| tagged(&told, &self.id);
+                    return vec![Message::parse(told.clone(), DEEPEST).map_or(told, tell)];
+                }
             };
             match said {
                 // The server was away at first: a change may have been missed.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::answer::asking_result;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, stub};
 use super::request::{Request, Subject};
 use super::states::{Bound, State};
 use crate::catalog::Route;
@@ -32,7 +32,7 @@ impl Request {
         let renamed =
             renamed.into_iter().map(|(at, with)| (at.start - start..at.end - start, with)).collect();
         if answer.kind() == Kind::Error {
-            return self.error(from, body, renamed);
+            return self.error(server, from, body, renamed);
         }
         if self.is_modern && self.has_nothing(body) {
             return Refusal::UnknownResource(self.name.clone()).answer_in(self.speaks(), Some(&self.id));
@@ -96,14 +96,28 @@ impl Request {
         is_empty && !snapshot.catalog.lists_resource(&self.errand.view, &self.name)
     }
 
-    fn error(&self, from: Revision, error: &str, mut renamed: Vec<Edit>) -> Bytes {
+    fn error(&self, server: &Server, from: Revision, error: &str, mut renamed: Vec<Edit>) -> Bytes {
         if let Some(asked) = self.pages(from, error) {
             return asked;
+        }
+        if let Some(told) = self.lacks(server, from, error) {
+            return told;
         }
         let error = edited(error, &mut renamed);
         let uri = (self.subject == Subject::Resource).then_some(&*self.name);
         let error = error_for(&error, from, self.speaks(), uri).unwrap_or(error);
         wire::failure(&self.id, error.as_bytes())
+    }
+
+    /// That a tool cannot do without something that its client lacks: a model goes on without the tool.
+    fn lacks(&self, server: &Server, from: Revision, error: &str) -> Option<Bytes> {
+        let lacks = from.is_modern() && code_of(error) == Some(Code::MissingCapability.number().into());
+        if self.is_modern || !lacks || self.subject != Subject::Tool {
+            return None;
+        }
+        let why = members(error, ["message"]).ok().and_then(|[at]| Text::of(error.get(at?)?));
+        let text = format!("Tool {} needs something of this client: {}", self.name, why.unwrap_or_default());
+        Some(stub(self.speaks(), &self.id, &server.name, &text, None))
     }
 
     /// Where an older server wants its user to go to pages first: the answer that asks for that, or that the client
