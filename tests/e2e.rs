@@ -9,6 +9,7 @@ mod support;
 
 #[cfg(test)]
 mod e2e {
+    mod audience;
     mod batches;
     mod bytes;
     mod cancellation;
@@ -18,7 +19,9 @@ mod e2e {
     mod eras_up;
     mod exit;
     mod features;
+    mod held;
     mod hostile;
+    mod keys;
     mod killed;
     mod legs;
     mod modern;
@@ -29,6 +32,7 @@ mod e2e {
     mod reload;
     mod resume;
     mod tasks;
+    mod tasks_across;
     mod unasked;
     mod upstream;
     mod views;

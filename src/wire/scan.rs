@@ -20,10 +20,10 @@ impl<'t> Scan<'t> {
         Self { text, at: 0, limit: limit.min(DEEPEST) }
     }
 
-    /// Reads an object to the end of the text, and tells the places of each member's key and value.
+    /// Reads an object to the end of the text, and tells the raw key and the value's place of each member.
     pub(super) fn object(
         mut self,
-        mut member: impl FnMut(Span, Span) -> Result<(), Malformed>,
+        mut member: impl FnMut(&'t [u8], Span) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
         self.open(b'{', "an object")?;
         if self.closes(b'}') {
@@ -32,7 +32,7 @@ impl<'t> Scan<'t> {
         loop {
             let start = self.at;
             self.key()?;
-            let key = start..self.at;
+            let key = self.text.get(start..self.at).unwrap_or_default();
             self.colon()?;
             let place = self.place()?;
             member(key, place)?;
@@ -193,9 +193,11 @@ impl<'t> Scan<'t> {
             }
         }
         while let Some(bytes) = self.text.get(self.at..).and_then(<[u8]>::first_chunk::<32>) {
-            // No way out in between, so that it becomes a few instructions for all of them.
-            let special = |found, byte: &u8| found | matches!(*byte, b'"' | b'\\' | ..0x20);
-            if bytes.iter().fold(false, special) {
+            // Bit by bit and with no way out in between, so that it becomes a few instructions for all of them.
+            let special = |found: u8, byte: &u8| {
+                found | u8::from(*byte == b'"') | u8::from(*byte == b'\\') | u8::from(*byte < 0x20)
+            };
+            if bytes.iter().fold(0, special) > 0 {
                 break;
             }
             self.at += bytes.len();
