@@ -16,7 +16,7 @@ use super::state::{Ready, State, Why, ends_link};
 use super::{LATE_CALLS, Upstream};
 use crate::catalog::Listing;
 use crate::config::{Limits, Reach};
-use crate::mcp::{Feature, Features, Offers};
+use crate::mcp::{Feature, Features};
 use crate::metrics;
 use crate::transport::Failure;
 
