@@ -31,6 +31,7 @@ mod tasks_converted;
 mod tasks_modern;
 mod tool;
 mod uris;
+mod visits;
 mod write;
 
 use std::sync::Arc;

@@ -94,7 +94,11 @@ impl Request {
             TaskStatus::InputRequired => {
                 let asked = self.errand.relay.asked_by_task(self, upstream, route).await;
                 // Nobody could answer what is not there yet.
-                if asked.is_empty() { ("working", String::new()) } else { ("input_required", requests(&asked)) }
+                if asked.is_empty() {
+                    ("working", String::new())
+                } else {
+                    ("input_required", requests(&asked))
+                }
             }
         };
         own(&format!("{{{}{more}}}", task_members(text, &id, &quoted(status))))

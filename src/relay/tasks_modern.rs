@@ -88,7 +88,8 @@ impl Request {
                     }
                     let said = self.ask_all(self.questions(detail, &round)?, last).await?;
                     let input = Input { responses: said.answers, state: None };
-                    let told = |to, number| self.of_theirs(method::TASKS_UPDATE, id, &input.member(), to, number);
+                    let told =
+                        |to, number| self.of_theirs(method::TASKS_UPDATE, id, &input.member(), to, number);
                     let told = self.forward(upstream, server, server.timeout, &told).await?;
                     if told.message.kind() == Kind::Error {
                         return Ok(told);

@@ -8,8 +8,8 @@ use super::request::{Request, Subject};
 use super::states::State;
 use crate::catalog::Route;
 use crate::mcp::{
-    Letter, Mirror, Revision, TASKS_EXTENSION, client_info, declaring, envelope_cuts, envelope_members, enveloped, modern_capabilities,
-    named_by, retried,
+    Letter, Mirror, Revision, TASKS_EXTENSION, client_info, declaring, envelope_cuts, envelope_members,
+    enveloped, modern_capabilities, named_by, retried,
 };
 use crate::wire::{Edit, Text, cuts, members_of};
 
@@ -116,7 +116,7 @@ impl Request {
                 Vec::from_iter(at.map(|at| (at, (**raw).to_owned())))
             }
             // The round was ours.
-            Some(State::Visited | State::Held(_)) => retried(&self.message, None, None),
+            Some(State::Held(_)) => retried(&self.message, None, None),
             None => Vec::new(),
         }
     }
