@@ -10,17 +10,17 @@
 //! | floor | room | what it is for |
 //! |---|---|---|
 //! | 7 | [`app`] | Wires everything, watches the file, reloads, handles signals, drains; the subcommands and the demo server. `main.rs` above it has arguments, the log and the exit code. |
-//! | 6 | [`front`] | HTTP towards clients and operators: guards, sessions' ids, JSON or events; metrics, probes, `/status`. |
-//! | 5 | [`relay`] | One message in, where it goes, the answer out; legs; who is told what; [stubs and refusals](relay::Refusal). |
+//! | 6 | [`front`] | HTTP towards clients and operators: guards, which era a message is of, sessions' ids, JSON or events; metrics, probes, `/status`. |
+//! | 5 | [`relay`] | One message in, where it goes, the answer out; legs; the bridge between the eras; who is told what; [stubs and refusals](relay::Refusal). |
 //! | 4 | [`fleet`] | All upstreams: applies a change, makes the catalog, publishes one [`Snapshot`](fleet::Snapshot), sends [`Notice`](fleet::Notice)s. |
-//! | 3 | [`upstream`] | One server kept connected: its keeper task, [`State`](upstream::State), pace, handshake, listing, calls in flight. |
+//! | 3 | [`upstream`] | One server kept connected: its keeper task, [`State`](upstream::State), pace, era and handshake, listing, listening, calls in flight. |
 //! | 2 | [`catalog`] | An immutable list of everything offered: routes by name or URI, and each view's lists rendered in advance. |
 //! | 2 | [`session`] | One client's stay: what was agreed, its calls in flight, its outbox; the registry and the sealing of ids. |
 //! | 2 | [`transport`] | How to reach one server, over streamable HTTP, over the older HTTP+SSE or as a child process: gives a [`Link`](transport::Link). TLS. |
 //! | 2 | `auth` | To come: who calls, what they may do, and the tokens that we present to servers. |
 //! | 1 | [`clock`] | Coarse deadlines: any number of waiting calls for the price of one timer. |
 //! | 1 | [`config`] | The file's model: text → checked [`Config`](config::Config), every problem at once; the [`Change`](config::Change) between two; the JSON Schema. |
-//! | 1 | [`mcp`] | The protocol's own facts: revisions, methods, headers, the handshake's messages. |
+//! | 1 | [`mcp`] | The protocol's own facts: revisions, methods, headers, envelopes, the handshake's messages, and what a message of one era is in the other. |
 //! | 1 | [`metrics`] | Every series, declared once; handles per server; guards that count out on every path. |
 //! | 0 | [`names`] | `<tool>_mcp_<server>`: joining, sanitising, cutting. Never splitting. URIs: prefixes and templates. |
 //! | 0 | [`wire`] | JSON-RPC messages as the bytes that came plus the places of their parts; server-sent events; error codes. |
@@ -66,6 +66,26 @@
 //! id. Meanwhile the server's silence does not count. Whichever side ends first, the other is told: a cancellation of
 //! the server reaches the client under our id, and a call that ends takes its open legs back. Where the client cannot be
 //! asked, the server hears so at once and the call goes on.
+//!
+//! **Eras.** Revisions up to 2025-11-25 are legacy: a handshake, a session, and servers that send requests. From 2026-07-28
+//! on they are modern: each request says by itself who asks and what that client can do, and a server that wants to know
+//! something says so in its answer, upon which the request is made again. Between the two edges is one core that does not
+//! ask which it is. What it knows of a client is a [`session::Session`]; a modern request brings a
+//! [guest](session::Sessions::guest) with it, which is in no table and ends with the request. What it sends to a server is a
+//! [letter](mcp::Letter), written when the link is known, in the words of the revision spoken there, and the answer is
+//! restored in those of the client, in the same splice as id and names. `front` tells the era of a message by its body
+//! first, and refuses what a modern request must not be, each thing with its code and status; its answer is told on its own
+//! connection and kept nowhere, so whoever hangs up has cancelled. `upstream` asks each server `server/discover`, and
+//! `initialize` where that is not known.
+//!
+//! Four pairs, of which two are straight. *Legacy client, modern server:* an answer that asks becomes requests to the client
+//! on the stream of its call, and what it says goes with the call made anew; the client sees one call (`relay`, `rounds`).
+//! *Modern client, legacy server:* what the server asks in a call is gathered for a moment and becomes the client's answer;
+//! the call itself is parked, with a task that keeps polling it, under a number that the client carries in a sealed state.
+//! Its retry brings the answers, takes the call out, and is told what it tells from then on (`relay`, `hold`). A state is
+//! good once, for the same request, for `holdTime`; then the server hears that nobody will answer. *Modern both:* the
+//! server's own state is sealed into ours, so that it fits no other request. A server over HTTP that knows both eras is
+//! spoken to in that of the client, as if it were there by itself; a child is of one era, the modern where it has the choice.
 //!
 //! **Lists.** front → relay → [`catalog::Catalog::list`], rendered when the catalog was built, with an envelope around it:
 //! no server is asked and no JSON is touched; a page is a piece of the same text. Two exceptions wait, for `firstListWait` at most: the first
@@ -143,9 +163,11 @@
 //! | view | a path with its own selection of servers and naming: `/mcp`, `/mcp/<server>`, `/mcp/<view>` |
 //! | link, dial, handshake, ready, down | one live connection and its stages |
 //! | session | a client's stay under one `Mcp-Session-Id`; never a connection |
-//! | revision, era | `2025-11-25` and its like; legacy (with `initialize`) or modern (stateless, from 2026-07-28). Version is ours |
+//! | revision | `2025-11-25` and its like. Version is ours |
 //! | stream, event | an SSE response, or several that go on with one another; one message on it with its id |
-//! | leg | a server's request to a client, nearly always inside a call |
+//! | era, envelope, letter | legacy or modern, see above; what a modern request says of its client, in `_meta`; a message to a server with what its headers repeat |
+//! | guest | what one modern request brings, in the form of a session |
+//! | leg, round, hold | a server's request to a client, nearly always inside a call; an answer that asks, and the call made anew; a call parked until its client's retry |
 //! | own link | one that a single session uses; the others are shared |
 //! | reload, change, apply | of the configuration |
 //! | refusal, stub | we answer in a server's place; the refusal for a tool whose server is away |
@@ -242,6 +264,16 @@
 //! - **URIs that results name are remembered**, some per server: servers hand out links to what they never list.
 //! - **A client that never named a level hears log messages from `info` on**: where several share a connection, another
 //!   client's wish for debugging is not its.
+//! - **Sessions are the core's word for clients, also where there are none.** A guest costs one allocation, and everything
+//!   that a call needs of its client (what it can be asked, what it wants of the log, what is in flight, what ends with it)
+//!   works without a second way. The price: `session` has a flag for it, which few read.
+//! - **A parked call is polled**, by a task of its own: so it hears when its server withdraws a question or ends the call, and
+//!   stops when its time is over, and a retry takes back the call itself rather than talking to it.
+//! - **No probe kills a child.** One that is silent when asked for its revisions is sent `initialize` as well, and whichever is
+//!   answered counts: a slow start costs nothing twice. One that ends at the question is started again the other way, and that
+//!   is remembered.
+//! - **Modern clients share the keeper's link**, also of a server that gives sessions: they have no stay for which it could keep
+//!   anything. `interactive: true` gives each call one of its own, for as long as it is held.
 //! - **What was missed is forgotten with the snapshot.** The relay remembers for ten seconds for which unknown tools it
 //!   asked a server again; a reconnect, a changed list and a reload each publish a snapshot, so none of them needs to
 //!   tell it.

@@ -9,15 +9,19 @@ mod support;
 
 #[cfg(test)]
 mod e2e {
+    mod audience;
     mod batches;
     mod bytes;
     mod cancellation;
     mod churn;
     mod crossing;
     mod dead;
+    mod eras_up;
     mod exit;
     mod features;
+    mod held;
     mod hostile;
+    mod keys;
     mod killed;
     mod legs;
     mod modern;
@@ -28,6 +32,7 @@ mod e2e {
     mod reload;
     mod resume;
     mod tasks;
+    mod tasks_across;
     mod unasked;
     mod upstream;
     mod views;

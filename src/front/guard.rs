@@ -22,11 +22,12 @@ pub(super) enum Stranger {
 /// # Errors
 /// Which of them is wrong.
 pub(super) fn check(parts: &Parts, bound: SocketAddr, config: &Config) -> Result<(), Stranger> {
-    let hosts = || parts.headers.get_all(HOST).iter();
     let host = match parts.uri.authority() {
         Some(authority) => Some(authority.host()),
-        None if hosts().nth(1).is_none() => hosts().next().and_then(host_of),
-        None => None,
+        None => {
+            let mut hosts = parts.headers.get_all(HOST).iter();
+            hosts.next().filter(|_| hosts.next().is_none()).and_then(host_of)
+        }
     };
     let strict = bound.ip().is_loopback() || !config.allowed_hosts.is_empty();
     let known =

@@ -93,6 +93,7 @@ impl Source {
                     Err(RecvError::Lagged(_)) => self.queue.extend(self.listen.missed()),
                     Err(RecvError::Closed) => self.end(),
                 },
+                message = self.listen.of_tasks() => self.queue.push_back(message),
                 () = sleep(KEEP_ALIVE) => return Some((wire::comment(), self)),
             }
             if !self.listen.stands() {

@@ -4,8 +4,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Response, StatusCode};
@@ -113,9 +113,9 @@ impl Endpoint {
         if http_body::Body::size_hint(&body).lower() > 2 * limit as u64 {
             return Err(too_large());
         }
-        match self.clock.within(BODY_TIME, pin!(Limited::new(body, limit).collect())).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        match self.clock.within(BODY_TIME, pin!(whole(body, limit))).await {
+            Ok(Ok(Some(text))) => Ok(text),
+            Ok(Ok(None)) => Err(too_large()),
             Ok(Err(_)) => {
                 let text = "the body ended early";
                 Err(refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, Code::Parse, text))
@@ -165,6 +165,26 @@ impl Endpoint {
             None => reply.all_now(answers),
         })
     }
+}
+
+/// The whole body; `None` where it is larger than `limit`. Most are one piece, which is taken as it is.
+async fn whole(mut body: Incoming, limit: usize) -> hyper::Result<Option<Bytes>> {
+    let (mut first, mut more) = (Bytes::new(), BytesMut::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        if first.len() + more.len() + data.len() > limit {
+            return Ok(None);
+        }
+        if first.is_empty() && more.is_empty() {
+            first = data;
+            continue;
+        }
+        if more.is_empty() {
+            more.extend_from_slice(&std::mem::take(&mut first));
+        }
+        more.extend_from_slice(&data);
+    }
+    Ok(Some(if more.is_empty() { first } else { more.freeze() }))
 }
 
 /// The messages in the array `text`, each as it stands there.

@@ -37,6 +37,9 @@ struct ServerStatus {
     what_to_do: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<&'static str>,
+    /// `modern`, without sessions, or `legacy`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    era: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<String>,
     tools: usize,
@@ -80,6 +83,7 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
         next_try_in_seconds: None,
         what_to_do: None,
         revision: None,
+        era: None,
         server: None,
         tools: part.map_or(0, |part| part.count(Feature::Tool)),
         tools_problem: upstream.unlisted().map(|why| why.to_string()),
@@ -92,7 +96,9 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
     match &state {
         State::Ready(ready) => {
             status.for_seconds = Some(seconds(now - ready.since));
-            status.revision = Some(ready.hello.revision.as_str());
+            let revision = ready.hello.revision;
+            status.revision = Some(revision.as_str());
+            status.era = Some(if revision.is_modern() { "modern" } else { "legacy" });
             status.server = Some(format!("{} {}", ready.hello.server.name, ready.hello.server.version));
         }
         State::Down(why) => {

@@ -58,7 +58,10 @@ pub(super) fn lacked(error: &str) -> Option<&str> {
 
 /// Raw members of an object, without those that are `None`.
 pub(super) fn object<const N: usize>(given: [Option<(&str, &str)>; N]) -> String {
-    given.into_iter().flatten().fold(String::new(), |all, (key, raw)| joined(&all, &format!(r#""{key}":{raw}"#)))
+    given
+        .into_iter()
+        .flatten()
+        .fold(String::new(), |all, (key, raw)| joined(&all, &format!(r#""{key}":{raw}"#)))
 }
 
 #[cfg(test)]

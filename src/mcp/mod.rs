@@ -50,5 +50,5 @@ pub use param_header::{BadAnnotation, ParamHeader, Shown};
 pub use project::{Answer, completed, to_legacy, to_modern};
 pub use revision::Revision;
 pub use round::{InputRequest, Retry, Round, input_required, retried};
-pub use task::{Task, TaskStatus, task_members, wants_tasks, without_related};
+pub use task::{Task, TaskStatus, task_members, task_notice, wants_tasks, without_related};
 pub use task_support::TaskSupport;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::envelope::TASKS_EXTENSION;
 use super::extension::{lacked, object};
 use super::failure::code_of;
-use super::meta::{RELATED_TASK, Rewrite};
+use super::meta::{RELATED_TASK, Rewrite, SERVER_INFO, VIA};
 use crate::wire::{Code, Span, Text, edited, members};
 
 /// How a task is.
@@ -55,7 +55,8 @@ impl Task {
         let [id, status, pause, pause_ms] = members(task, keys).ok()?;
         let raw = |at: Span| task.get(at);
         let id = id.filter(|at| raw(at.clone()).is_some_and(|raw| raw.starts_with('"')))?;
-        let status = status.and_then(raw).and_then(Text::of).map_or(TaskStatus::Working, |word| TaskStatus::of(&word));
+        let status =
+            status.and_then(raw).and_then(Text::of).map_or(TaskStatus::Working, |word| TaskStatus::of(&word));
         let pause = pause_ms.or(pause).and_then(|at| raw(at)?.parse().ok()).map(Duration::from_millis);
         Some(Self { id, status, pause })
     }
@@ -83,6 +84,14 @@ pub fn task_members(task: &str, id: &str, status: &str) -> String {
     ])
 }
 
+/// What a notification says of a task: the raw `result` of a look at it, without what makes that a result.
+pub fn task_notice(result: &str) -> String {
+    let drop = |key: &str| key == SERVER_INFO || key == VIA;
+    let rewrite =
+        Rewrite { drop: &["resultType"], drop_meta: Some(&drop), drop_empty: true, ..Rewrite::default() };
+    edited(result, &mut rewrite.edits(result, 0..result.len()))
+}
+
 /// A raw `result` without the mark of the task that it is of.
 pub fn without_related(result: &str) -> String {
     let drop = |key: &str| key == RELATED_TASK;
@@ -103,10 +112,14 @@ mod tests {
 
     #[test]
     fn tasks_read_in_both_forms() {
-        let read = |text: &str| Task::read(text).map(|task| (text[task.id].to_owned(), task.status, task.pause));
+        let read =
+            |text: &str| Task::read(text).map(|task| (text[task.id].to_owned(), task.status, task.pause));
         let pause = Some(Duration::from_millis(5));
         for (text, task) in [
-            (r#"{"taskId":"a","status":"failed","pollInterval":5}"#, Some((r#""a""#, TaskStatus::Failed, pause))),
+            (
+                r#"{"taskId":"a","status":"failed","pollInterval":5}"#,
+                Some((r#""a""#, TaskStatus::Failed, pause)),
+            ),
             (r#"{"taskId":"a","pollIntervalMs":5}"#, Some((r#""a""#, TaskStatus::Working, pause))),
             (r#"{"taskId":7}"#, None),
             ("[]", None),
@@ -132,6 +145,8 @@ mod tests {
     fn a_results_mark_goes() {
         let marked = r#"{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"a"}}}"#;
         assert_eq!(without_related(marked), r#"{"content":[]}"#);
+        let looked = r#"{"resultType":"complete","taskId":"a","_meta":{"io.modelcontextprotocol/serverInfo":{},"trunkline/server":"s"}}"#;
+        assert_eq!(task_notice(looked), r#"{"taskId":"a"}"#);
         assert_eq!(without_related(r#"{"_meta":{"x":1}}"#), r#"{"_meta":{"x":1}}"#);
     }
 

@@ -280,6 +280,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// Since when.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
     /// Counts the request out.
     pub fn end(mut self, outcome: Outcome) {
         self.outcome = outcome;

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::Relay;
 use super::initialize::{Known, instructions, offered, servers};
 use crate::catalog::View;
-use crate::mcp::{Caching, Offers, Scope, TASKS_EXTENSION, discover_result, method};
+use crate::mcp::{Caching, Offers, Revision, Scope, TASKS_EXTENSION, discover_result, method};
 use crate::wire::{self, members};
 
 /// A server that comes later can bring something new.
@@ -42,7 +42,7 @@ impl Relay {
             method::COMPLETE => has(|offers| offers.completions),
             method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL => {
                 let snapshot = self.fleet.snapshot();
-                extensions(view, &servers(&snapshot, view)).contains_key(TASKS_EXTENSION)
+                extensions(view, &servers(&snapshot, view), Revision::LATEST).contains_key(TASKS_EXTENSION)
             }
             method::INITIALIZE
             | method::PING
@@ -60,46 +60,50 @@ impl Relay {
 /// What the servers have together, as a raw capabilities object.
 fn capabilities(view: &View, servers: &[Known]) -> String {
     let offered = offered(servers).write(false);
-    let extensions = extensions(view, servers);
-    let extensions = (!extensions.is_empty()).then(|| serde_json::to_string(&extensions).unwrap_or_default());
-    let extensions = extensions.map(|all| format!(r#","extensions":{all}"#)).unwrap_or_default();
+    let extensions = extensions_member(view, servers, Revision::LATEST);
     let experimental = experimental(view, servers).map(|raw| format!(r#","experimental":{raw}"#));
     let offered = offered.strip_suffix('}').unwrap_or_default(); // not empty: there are always tools
     format!("{offered}{extensions}{}}}", experimental.unwrap_or_default())
 }
 
 /// What only its client and the server itself understand is between the two.
-fn experimental<'s>(view: &View, servers: &'s [Known]) -> Option<&'s str> {
+pub(super) fn experimental<'s>(view: &View, servers: &'s [Known]) -> Option<&'s str> {
     let (View::One(_), [(_, Some(hello))]) = (view, servers) else { return None };
     let [at] = members(&hello.capabilities, ["experimental"]).ok()?;
     hello.capabilities.get(at?)
 }
 
-/// The extensions of the servers by their names: in a server's own view all that it has, since everything passes there;
-/// where several are joined those that we know how to join. Servers that disagree on one have it not.
-fn extensions(view: &View, servers: &[Known]) -> BTreeMap<String, Box<RawValue>> {
+/// The extensions of the servers by their names, for clients of `revision`: in a server's own view all that it has, since
+/// everything passes there; where several are joined those that we know how to join, as the first server has them.
+pub(super) fn extensions(
+    view: &View,
+    servers: &[Known],
+    revision: Revision,
+) -> BTreeMap<String, Box<RawValue>> {
     let mut all: BTreeMap<String, Box<RawValue>> = BTreeMap::new();
-    let mut apart = Vec::new();
     for hello in servers.iter().filter_map(|(_, hello)| hello.as_ref()) {
         for (name, settings) in declared(&hello.capabilities) {
-            let known = matches!(view, View::One(_)) || JOINED.contains(&&*name);
-            // Tasks of a server with sessions are others, and it declares them elsewhere.
-            if !known || (name == TASKS_EXTENSION && !hello.revision.is_modern()) {
-                continue;
-            }
-            match all.get(&name) {
-                Some(others) if others.get() != settings.get() => apart.push(name),
-                Some(_) => {}
-                None => drop(all.insert(name, settings)),
+            if matches!(view, View::One(_)) || JOINED.contains(&&*name) {
+                all.entry(name).or_insert(settings);
             }
         }
     }
-    for name in apart {
-        if all.remove(&name).is_some() {
-            tracing::debug!(extension = name, "not offered: servers say different things of it");
-        }
+    // Older clients have tasks of another kind, which are no extension; those of older servers are told as one.
+    if !revision.is_modern() {
+        all.remove(TASKS_EXTENSION);
+    } else if servers.iter().filter_map(|(_, hello)| hello.as_ref()).any(|hello| hello.offers.tasks)
+        && let Ok(settings) = RawValue::from_string("{}".into())
+    {
+        all.entry(TASKS_EXTENSION.into()).or_insert(settings);
     }
     all
+}
+
+/// Those as a further member of raw capabilities.
+pub(super) fn extensions_member(view: &View, servers: &[Known], revision: Revision) -> String {
+    let all = extensions(view, servers, revision);
+    let raw = (!all.is_empty()).then(|| serde_json::to_string(&all).unwrap_or_default());
+    raw.map(|raw| format!(r#","extensions":{raw}"#)).unwrap_or_default()
 }
 
 /// The extensions in a raw capabilities object.

@@ -115,7 +115,8 @@ impl Request {
 
     /// Counts it in.
     pub(super) fn count(&self, upstream: &Upstream) -> Count {
-        Count { running: upstream.series().begin(self.label()), since: Instant::now() }
+        let running = upstream.series().begin(self.label());
+        Count { since: running.since(), running }
     }
 
     /// The client's answer; the request is counted out and logged.
@@ -243,11 +244,12 @@ impl Request {
     }
 
     fn log(&self, server: &Server, outcome: Outcome, started: Instant) {
-        let (ms, server, outcome) = (started.elapsed().as_millis(), &server.name, outcome.label());
+        // The clock is read where somebody sees it.
+        let (ms, server, outcome) = (|| started.elapsed().as_millis(), &server.name, outcome.label());
         if self.subject == Subject::Tool {
-            tracing::info!(%server, tool = &*self.name, outcome, ms, "call");
+            tracing::info!(%server, tool = &*self.name, outcome, ms = ms(), "call");
         } else {
-            tracing::info!(%server, method = self.message.method(), name = &*self.name, outcome, ms, "request");
+            tracing::info!(%server, method = self.message.method(), name = &*self.name, outcome, ms = ms(), "request");
         }
     }
 }

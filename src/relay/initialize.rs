@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::discover::{experimental, extensions_member};
 use super::{Refusal, Relay};
 use crate::catalog::View;
 use crate::config::Instructions;
@@ -10,7 +11,7 @@ use crate::mcp::{Asked, Hello, Offers, Revision, initialize_result};
 use crate::names::Style;
 use crate::session::Agreed;
 use crate::upstream::Upstream;
-use crate::wire::{self, Message, members};
+use crate::wire::{self, Message};
 
 use bytes::Bytes;
 
@@ -63,14 +64,10 @@ pub(super) fn offered(servers: &[Known]) -> Offers {
 /// As a raw capabilities object.
 fn capabilities(view: &View, servers: &[Known], revision: Revision) -> String {
     let written = offered(servers).write(revision >= Revision::V2025_11_25);
-    // What only its client and the server itself understand is between the two.
-    let (View::One(_), [(_, Some(hello))]) = (view, servers) else { return written };
-    let raw = &*hello.capabilities;
-    let keys = ["experimental", "extensions"];
-    let found = members(raw, keys).unwrap_or_default();
-    let more = keys.iter().zip(found).filter_map(|(key, span)| Some((key, raw.get(span?)?)));
-    let more: Vec<_> = more.map(|(key, value)| format!(r#","{key}":{value}"#)).collect();
-    format!("{}{}}}", written.strip_suffix('}').unwrap_or_default(), more.concat())
+    let extensions = extensions_member(view, servers, revision);
+    let experimental = experimental(view, servers).map(|raw| format!(r#","experimental":{raw}"#));
+    let experimental = experimental.unwrap_or_default();
+    format!("{}{extensions}{experimental}}}", written.strip_suffix('}').unwrap_or_default())
 }
 
 /// What a server has. In 2024-11-05 there was no way to tell that it completes.

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::refusal::Refusal;
 use super::resources::{Key, own};
+use super::tasks_told::Looking;
 use super::{Caller, Relay};
 use crate::catalog::{Route, View};
 use crate::fleet::{Notice, Snapshot};
@@ -21,6 +22,8 @@ use crate::wire::{self, Code, Message, notification, quoted};
 /// How long the acknowledgement waits for servers to say that they will tell of a resource. Who has not by then is not
 /// in it.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// What was read once already.
+const DEEPEST: usize = usize::MAX;
 /// How deep our own notifications nest, and more.
 const DEPTH: usize = 64;
 
@@ -34,6 +37,7 @@ pub struct Listen {
     id: Bytes,
     /// What of its wishes is met.
     filter: Filter,
+    looking: Looking,
     _place: OwnedSemaphorePermit,
 }
 
@@ -53,12 +57,14 @@ impl Relay {
         let place = self.listening.clone().try_acquire_owned().map_err(|_| {
             wire::error(Some(&id), Code::Internal, "too many clients listen already; try again later")
         })?;
-        filter.tasks.clear(); // nobody tells of any yet
+        let tasks = std::mem::take(&mut filter.tasks);
+        let (tasks, looking) = self.look_at_tasks(caller, message, tasks);
+        filter.tasks = tasks;
         filter.uris = self.subscribed_to(caller, std::mem::take(&mut filter.uris)).await;
         filter.prompts &= self.serves(&caller.view, method::PROMPTS_LIST);
         filter.resources &= self.serves(&caller.view, method::RESOURCES_LIST);
         let (session, view) = (caller.session.clone(), caller.view.clone());
-        Ok(Listen { relay: self.clone(), session, view, id, filter, _place: place })
+        Ok(Listen { relay: self.clone(), session, view, id, filter, looking, _place: place })
     }
 
     /// Subscribes to `uris` side by side, and gives those of which the client will hear.
@@ -125,6 +131,12 @@ impl Listen {
             // Logs belong to requests, and the rest to sessions.
             Notice::Logged { .. } | Notice::Told { .. } => Vec::new(),
         }
+    }
+
+    /// What one of the client's tasks tells next. Cancel-safe.
+    pub async fn of_tasks(&mut self) -> Bytes {
+        let told = self.looking.next().await;
+        Message::parse(told.clone(), DEEPEST).map_or(told, |told| tagged(&told, &self.id))
     }
 
     /// What a client hears that has missed something: all of what it wants to hear of may be another now.

@@ -29,6 +29,7 @@ mod tasks;
 mod tasks_awaited;
 mod tasks_converted;
 mod tasks_modern;
+mod tasks_told;
 mod tool;
 mod uris;
 mod visits;

@@ -116,6 +116,11 @@ impl Relay {
         Some((ServerName::expose(server), raw.to_owned()))
     }
 
+    /// Whose task an id of ours is.
+    pub(super) fn server_of_task(&self, id: &str) -> Option<ServerName> {
+        self.open_task(id).map(|(server, _)| server)
+    }
+
     /// `message` of `server` with our ids of tasks in it, if it has any.
     pub(super) fn seal_tasks(&self, server: &ServerName, message: &Message) -> Option<Message> {
         self.replaced(message, |raw| raw.starts_with('"').then(|| self.seal_task(server, raw)))

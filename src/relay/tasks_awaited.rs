@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::call::{Call, Step};
 use super::hold::answers;
-use super::holds::Room;
+use super::holds::{Holds, Room};
 use super::request::{Errand, Request, Subject};
 use super::{Caller, Refusal, Relay};
 use crate::catalog::Route;
@@ -44,6 +44,8 @@ struct Open {
     /// In whose name.
     session: Arc<Session>,
     asked: watch::Sender<Vec<Question>>,
+    /// At random.
+    mark: u128,
     /// When a client last looked at it.
     seen: Mutex<Instant>,
 }
@@ -98,7 +100,8 @@ impl Relay {
         let run = move |errand, message| wait(errand, message, upstream, way);
         let call = self.started(&caller, message, true, None, run).ok()?;
         let (asked, seen) = (watch::Sender::default(), Mutex::new(Instant::now()));
-        let (key, open) = (entry.key().clone(), Arc::new(Open { session, asked, seen }));
+        let mark = Holds::number() & 0xffff_ffff;
+        let (key, open) = (entry.key().clone(), Arc::new(Open { session, asked, mark, seen }));
         entry.insert(open.clone());
         self.orphans.spawn(self.clone().attend(key, open.clone(), call, room));
         Some(open)
@@ -177,7 +180,7 @@ impl Open {
         }
         *last += 1;
         // Another wait for the same task, after a restart of ours, must not use a key again.
-        let key = format!("ask-{last}-{:08x}", self.session.serial() & 0xffff_ffff).into();
+        let key = format!("ask-{last}-{:08x}", self.mark).into();
         self.asked.send_modify(|asked| asked.push(Question { key, request }));
     }
 

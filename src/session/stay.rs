@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::legs::Legs;
 use super::ring::Budget;
@@ -41,7 +42,7 @@ pub struct Session {
 
 #[derive(Default)]
 struct Open {
-    calls: Vec<(Box<[u8]>, CancellationToken)>,
+    calls: Vec<Arc<InFlight>>,
     streams: Streams,
     leases: Vec<(Box<str>, Lease)>,
     closed: bool,
@@ -214,22 +215,23 @@ impl Session {
     /// Where the id is in flight already, or too many are.
     pub fn begin(self: &Arc<Self>, id: &[u8]) -> Result<CallGuard, BeginError> {
         let mut open = self.open();
-        if open.calls.iter().any(|(other, _)| **other == *id) {
+        if open.calls.iter().any(|other| *other.id == *id) {
             return Err(BeginError::Duplicate);
         }
         if open.calls.len() >= self.max_calls {
             return Err(BeginError::TooMany);
         }
-        let cancel = CancellationToken::new();
-        open.calls.push((id.into(), cancel.clone()));
-        Ok(CallGuard { session: Arc::clone(self), id: id.into(), cancel })
+        let call = Arc::new(InFlight { id: id.into(), cancelled: Mutex::default() });
+        open.calls.push(Arc::clone(&call));
+        Ok(CallGuard { session: Arc::clone(self), call })
     }
 
     /// The client no longer wants the call `id`. `false` where it is not in flight: too late, or never was.
     pub fn cancel(&self, id: &[u8]) -> bool {
         let open = self.open();
-        let Some((_, cancel)) = open.calls.iter().find(|(other, _)| **other == *id) else { return false };
-        cancel.cancel();
+        let Some(call) = open.calls.iter().find(|other| *other.id == *id).cloned() else { return false };
+        drop(open); // whoever is woken may look at the session
+        call.cancel();
         true
     }
 
@@ -272,7 +274,7 @@ impl Session {
         &self.legs
     }
 
-    fn open(&self) -> std::sync::MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -290,14 +292,55 @@ pub(super) fn micros(origin: Instant) -> u64 {
 #[must_use = "a call whose guard is dropped is over"]
 pub struct CallGuard {
     session: Arc<Session>,
+    call: Arc<InFlight>,
+}
+
+/// What the session and the call itself know of a call. A token that any number could wait for costs several times as
+/// much, and each call pays for it.
+#[derive(Debug)]
+struct InFlight {
+    /// As written in the request.
     id: Box<[u8]>,
-    cancel: CancellationToken,
+    cancelled: Mutex<Cancelled>,
+}
+
+/// Whether a call is cancelled, and who waits for that.
+#[derive(Debug, Default)]
+struct Cancelled(bool, Option<Waker>);
+
+impl InFlight {
+    fn cancel(&self) {
+        let mut cancelled = self.cancelled();
+        cancelled.0 = true;
+        let waiting = cancelled.1.take();
+        drop(cancelled);
+        if let Some(waiting) = waiting {
+            waiting.wake();
+        }
+    }
+
+    fn poll_cancelled(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut cancelled = self.cancelled();
+        if cancelled.0 {
+            return Poll::Ready(());
+        }
+        match &mut cancelled.1 {
+            Some(waiting) => waiting.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    fn cancelled(&self) -> MutexGuard<'_, Cancelled> {
+        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl CallGuard {
-    /// Resolves once the client has cancelled this call, however often it is asked and dropped.
+    /// Resolves once the client has cancelled this call, however often it is asked and dropped. Only the last one who
+    /// asks is woken: a call is polled by one task.
     pub async fn cancelled(&self) {
-        self.cancel.cancelled().await;
+        poll_fn(|cx| self.call.poll_cancelled(cx)).await;
     }
 
     /// The session that it belongs to.
@@ -309,7 +352,7 @@ impl CallGuard {
 impl Drop for CallGuard {
     fn drop(&mut self) {
         let mut open = self.session.open();
-        if let Some(place) = open.calls.iter().position(|(id, _)| *id == self.id) {
+        if let Some(place) = open.calls.iter().position(|call| Arc::ptr_eq(call, &self.call)) {
             open.calls.swap_remove(place);
         }
         // What a burst took is given back; the few places of everyday use stay.

@@ -52,6 +52,8 @@ pub(super) struct Memory(Mutex<Remembered>);
 struct Remembered {
     /// Since when it is known that the server is better not asked.
     shy: Option<Instant>,
+    /// It has been asked before, and went on.
+    hardy: bool,
     /// How often in a row a child ended during its handshake.
     ended: u32,
 }
@@ -61,20 +63,25 @@ impl Memory {
     pub(super) fn order(&self) -> Order {
         let remembered = self.remembered();
         let shy = remembered.shy.is_some_and(|since| since.elapsed() < MEMORY);
-        if shy || remembered.ended % 2 == 1 { Order::Initialize } else { Order::Discover }
+        if shy || (!remembered.hardy && remembered.ended % 2 == 1) {
+            Order::Initialize
+        } else {
+            Order::Discover
+        }
     }
 
     /// A child ended during its handshake. Tells whether to start another one at once and go about it the other way.
     pub(super) fn ended(&self, order: Order) -> bool {
         let mut remembered = self.remembered();
         remembered.ended = remembered.ended.saturating_add(1);
-        order == Order::Discover && remembered.ended == 1
+        order == Order::Discover && !remembered.hardy && remembered.ended == 1
     }
 
     /// A handshake went well; the server may have been `silent` when it was asked for its revisions.
     pub(super) fn met(&self, order: Order, revision: Revision, silent: bool) {
         let mut remembered = self.remembered();
         let ended = std::mem::take(&mut remembered.ended) > 0;
+        remembered.hardy = order == Order::Discover && !silent;
         if revision.is_modern() {
             remembered.shy = None;
         } else if silent || (order == Order::Initialize && ended) {
@@ -119,5 +126,9 @@ mod tests {
         }
         memory.met(Order::Initialize, LEGACY, false);
         assert_eq!(memory.order(), Order::Initialize, "remembered");
+        let memory = Memory::default();
+        memory.met(Order::Discover, LEGACY, false);
+        assert!(!memory.ended(Order::Discover), "it is not for the question that it ends");
+        assert_eq!(memory.order(), Order::Discover);
     }
 }

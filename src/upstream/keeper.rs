@@ -130,7 +130,10 @@ impl Keeper {
         self.down_since = None;
         let ready = Arc::new(ready);
         self.upstream.modern_only.store(false, Ordering::Release);
-        self.upstream.hello.store(Some(ready.hello.clone()));
+        let before = self.upstream.hello.swap(Some(ready.hello.clone()));
+        if before.is_some_and(|before| before.revision.is_modern() != ready.is_modern()) {
+            self.upstream.own.disown_all();
+        }
         if self.logged.take().is_some() || self.links == 1 {
             let hello = &ready.hello;
             tracing::info!(server = %server.name, revision = %hello.revision, name = hello.server.name, "connected");

@@ -86,6 +86,16 @@ impl Own {
         true
     }
 
+    /// The server speaks another era now: what was agreed with it on these links holds no more.
+    pub(super) fn disown_all(&self) {
+        for line in self.table().lines.values() {
+            if let Some(ready) = line.ready() {
+                line.doubted.tell(ready.generation, &Failure::SessionGone);
+                line.woken.notify_one();
+            }
+        }
+    }
+
     /// An attempt has failed: until the next one that succeeds there is one per interval.
     pub(super) fn failed(&self, interval: Duration) {
         self.table().failing.get_or_insert_with(|| {

@@ -28,7 +28,7 @@ impl Member {
 /// Where `text` is not JSON or no object.
 pub fn every_member(text: &str) -> Result<Vec<Member>, Malformed> {
     let mut found = Vec::new();
-    Scan::new(text, DEEPEST).object(|key, value| {
+    Scan::new(text.as_bytes(), DEEPEST).object(|key, value| {
         found.push(Member { key, value });
         Ok(())
     })?;

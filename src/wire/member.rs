@@ -27,18 +27,18 @@ pub enum Malformed {
 /// # Errors
 /// Where `text` is not JSON, not an object, or has one of `keys` twice: two parsers could disagree on which one counts.
 pub fn members<const N: usize>(text: &str, keys: [&str; N]) -> Result<[Option<Span>; N], Malformed> {
-    members_within(text, keys, DEEPEST)
+    members_within(text.as_bytes(), keys, DEEPEST)
 }
 
-/// As [`members`], of a text that may nest `depth` deep.
+/// As [`members`], of a text, valid UTF-8, that may nest `depth` deep.
 pub(super) fn members_within<const N: usize>(
-    text: &str,
+    text: &[u8],
     keys: [&str; N],
     depth: usize,
 ) -> Result<[Option<Span>; N], Malformed> {
     let mut found = [const { None }; N];
     Scan::new(text, depth).object(|key, place| {
-        let raw = text.as_bytes().get(key).unwrap_or_default();
+        let raw = text.get(key).unwrap_or_default();
         let Some(slot) = keys.iter().zip(&mut found).find_map(|(key, slot)| is_key(raw, key).then_some(slot))
         else {
             return Ok(());
@@ -67,7 +67,7 @@ fn is_key(raw: &[u8], key: &str) -> bool {
 /// Where `text` is not JSON or not an array.
 pub fn elements(text: &str) -> Result<Vec<Span>, Malformed> {
     let mut found = Vec::new();
-    Scan::new(text, DEEPEST).array(|place| found.push(place))?;
+    Scan::new(text.as_bytes(), DEEPEST).array(|place| found.push(place))?;
     Ok(found)
 }
 

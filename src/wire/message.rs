@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 
-use super::member::{Malformed, Span, Text, members, members_within};
+use super::member::{Malformed, Span, Text, members_within};
+use super::scan::DEEPEST;
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl Message {
     pub fn parse(text: Bytes, depth: usize) -> Result<Self, Malformed> {
         let readable = std::str::from_utf8(&text).map_err(|e| Malformed::NotJson(e.to_string()))?;
         let [version, id, method, params, result, error] =
-            members_within(readable, ["jsonrpc", "id", "method", "params", "result", "error"], depth)?;
+            members_within(&text, ["jsonrpc", "id", "method", "params", "result", "error"], depth)?;
         let part = |span: &Option<Span>| span.clone().and_then(|span| readable.get(span));
         if part(&version) != Some(r#""2.0""#) {
             return Err(Malformed::NotRpc(r#"`jsonrpc` is not "2.0""#.into()));
@@ -135,8 +136,10 @@ impl Message {
         keys: [&str; N],
     ) -> Result<[Option<Span>; N], Malformed> {
         let start = span.start;
-        let inner = self.slice(span).unwrap_or_default();
-        Ok(members(inner, keys)?.map(|found| found.map(|found| found.start + start..found.end + start)))
+        // Valid UTF-8 as a part of what was read before, which is not to be checked again.
+        let inner = self.text.get(span).unwrap_or_default();
+        Ok(members_within(inner, keys, DEEPEST)?
+            .map(|found| found.map(|found| found.start + start..found.end + start)))
     }
 
     /// The text at `span`.
@@ -153,7 +156,9 @@ impl Message {
     pub fn splice(&self, edits: &mut [(Span, &[u8])]) -> Bytes {
         edits.sort_by_key(|(span, _)| (span.start, span.end));
         let grown: usize = edits.iter().map(|(_, with)| with.len()).sum();
-        let mut out = BytesMut::with_capacity(self.text.len() + grown);
+        let shrunk: usize = edits.iter().map(|(span, _)| span.len()).sum();
+        // To the byte: with room left, the text would need another allocation to be shared.
+        let mut out = BytesMut::with_capacity((self.text.len() + grown).saturating_sub(shrunk));
         let mut at = 0;
         for (span, with) in edits.iter() {
             out.extend_from_slice(self.text.get(at..span.start).unwrap_or_default());

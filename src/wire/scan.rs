@@ -15,15 +15,15 @@ pub(super) struct Scan<'t> {
 }
 
 impl<'t> Scan<'t> {
-    /// The start of `text`, which may nest `limit` deep, [`DEEPEST`] at the most.
-    pub(super) fn new(text: &'t str, limit: usize) -> Self {
-        Self { text: text.as_bytes(), at: 0, limit: limit.min(DEEPEST) }
+    /// The start of `text`, valid UTF-8, which may nest `limit` deep, [`DEEPEST`] at the most.
+    pub(super) fn new(text: &'t [u8], limit: usize) -> Self {
+        Self { text, at: 0, limit: limit.min(DEEPEST) }
     }
 
-    /// Reads an object to the end of the text, and tells the places of each member's key and value.
+    /// Reads an object to the end of the text, and tells the raw key and the value's place of each member.
     pub(super) fn object(
         mut self,
-        mut member: impl FnMut(Span, Span) -> Result<(), Malformed>,
+        mut member: impl FnMut(&'t [u8], Span) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
         self.open(b'{', "an object")?;
         if self.closes(b'}') {
@@ -32,7 +32,7 @@ impl<'t> Scan<'t> {
         loop {
             let start = self.at;
             self.key()?;
-            let key = start..self.at;
+            let key = self.text.get(start..self.at).unwrap_or_default();
             self.colon()?;
             let place = self.place()?;
             member(key, place)?;
@@ -182,22 +182,42 @@ impl<'t> Scan<'t> {
         }
     }
 
-    /// Eight bytes at a time up to the next one that is no plain part of a string, or near the end of the text.
+    /// Up to the next byte that is no plain part of a string, or near the end of the text.
     fn plain(&mut self) {
-        const ONES: u64 = u64::MAX / 0xff;
-        const HIGH: u64 = ONES << 7;
-        while let Some(bytes) = self.text.get(self.at..).and_then(<[u8]>::first_chunk) {
-            let word = u64::from_le_bytes(*bytes);
-            let quote = (word ^ (ONES * 0x22)).wrapping_sub(ONES);
-            let backslash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
-            let control = word.wrapping_sub(ONES * 0x20);
-            let found = (quote | backslash | control) & !word & HIGH;
-            if found != 0 {
-                self.at += found.trailing_zeros() as usize / 8;
+        /// Longer strings are worth the wider steps.
+        const SHORT: usize = 16;
+        let end = self.at + SHORT;
+        while self.at < end {
+            if !self.step() {
                 return;
             }
-            self.at += 8;
         }
+        while let Some(bytes) = self.text.get(self.at..).and_then(<[u8]>::first_chunk::<32>) {
+            // Bit by bit and with no way out in between, so that it becomes a few instructions for all of them.
+            let special = |found: u8, byte: &u8| {
+                found | u8::from(*byte == b'"') | u8::from(*byte == b'\\') | u8::from(*byte < 0x20)
+            };
+            if bytes.iter().fold(0, special) > 0 {
+                break;
+            }
+            self.at += bytes.len();
+        }
+        while self.step() {}
+    }
+
+    /// Over eight plain bytes; else up to the one that is not plain, or nowhere near the end of the text.
+    fn step(&mut self) -> bool {
+        const ONES: u64 = u64::MAX / 0xff;
+        const HIGH: u64 = ONES << 7;
+        let Some(bytes) = self.text.get(self.at..).and_then(<[u8]>::first_chunk) else { return false };
+        let word = u64::from_le_bytes(*bytes);
+        let quote = (word ^ (ONES * 0x22)).wrapping_sub(ONES);
+        let backslash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
+        let control = word.wrapping_sub(ONES * 0x20);
+        let found = (quote | backslash | control) & !word & HIGH;
+        // None found: all eight.
+        self.at += found.trailing_zeros() as usize / 8;
+        found == 0
     }
 
     fn escape(&mut self) -> Result<(), Malformed> {
@@ -276,7 +296,7 @@ mod tests {
     use super::*;
 
     fn reads(text: &str) -> bool {
-        let mut scan = Scan::new(text, DEEPEST);
+        let mut scan = Scan::new(text.as_bytes(), DEEPEST);
         scan.value(0).and_then(|()| scan.end()).is_ok()
     }
 
@@ -368,6 +388,6 @@ mod tests {
         let nested = |n: usize| format!("{}{}", "[{\"a\":".repeat(n / 2) + "1", "}]".repeat(n / 2));
         assert!(reads(&nested(128)) && !reads(&nested(130)));
         let million = "[".repeat(1_000_000);
-        assert_eq!(Scan::new(&million, 128).value(0), Err(Malformed::TooDeep(128)));
+        assert_eq!(Scan::new(million.as_bytes(), 128).value(0), Err(Malformed::TooDeep(128)));
     }
 }

@@ -114,6 +114,7 @@ impl SseDecoder {
         };
         let mut line = self.unread.split_to(self.searched + at + 1);
         self.searched = 0;
+        self.started = true; // a short first line leaves no place for the mark
         self.after_cr = line.last() == Some(&b'\r');
         line.truncate(line.len() - 1);
         Some(line)
@@ -216,8 +217,10 @@ mod tests {
             assert_eq!(decode(text, chunk), expected, "chunks of {chunk}");
         }
         for chunk in 1..9 {
-            let text = "\u{feff}\ndata: a\n\n".as_bytes();
-            assert_eq!(decode(text, chunk), [event("message", "a")], "chunks of {chunk}");
+            let first = "\u{feff}\ndata: a\n\n".as_bytes();
+            assert_eq!(decode(first, chunk), [event("message", "a")], "chunks of {chunk}");
+            let second = "\n\u{feff}data: a\n\n".as_bytes(); // a field that nobody knows
+            assert_eq!(decode(second, chunk), [], "chunks of {chunk}");
         }
     }
 

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import wirings
-from suite import HERE
+from suite import HERE, MODERN
 
 sys.path.insert(0, str(HERE.parent / "eras"))
 from client import Client, Legacy, Modern  # noqa: E402
@@ -48,7 +48,9 @@ def use(client: Client) -> None:
 
 def main(era: str, upstream: str) -> None:
     with tempfile.TemporaryDirectory(prefix="trunkline-client-") as folder:
-        entry = {"url": upstream, "naming": "plain"}
+        # The suite's server takes handshakes, too, which a legacy client would get.
+        modern = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"] == MODERN
+        entry = {"url": upstream, "naming": "plain"} | ({"protocol": "modern"} if modern and era == "legacy" else {})
         with wirings.behind(Path(folder), {"suite": entry}) as base:
             front = {"legacy": Legacy, "modern": Modern}[era]
             with contextlib.closing(front(f"{base}/suite", CAPABILITIES)) as client:

@@ -29,11 +29,13 @@ class Target:
     transport: str
     url: str
     name: str = ""
-    own: str = ""  # the entry that gives each client a connection of its own, where that is another
+    # Its entries with a connection for each client, where a pipe does not tell for which call it asks or logs.
+    asks: str = ""
+    logs: str = ""
 
-    def tool(self, tool: str, own: bool = False) -> str:
-        """A tool or a prompt."""
-        return f"{tool}_mcp_{own and self.own or self.name}" if self.name else tool
+    def tool(self, tool: str, where: str = "name") -> str:
+        """A tool or a prompt, of the entry for `asks` or `logs` if there is such."""
+        return f"{tool}_mcp_{getattr(self, where) or self.name}" if self.name else tool
 
     def uri(self, uri: str) -> str:
         return f"mcp+{self.name}:{uri}" if self.name else uri
@@ -58,8 +60,8 @@ class Cell:
         """A client that can be asked everything."""
         return self.client()
 
-    def call(self, tool: str, arguments: dict | None = None, own: bool = False, client: Client | None = None, **options) -> Reply:
-        return (client or self.able).call(self.target.tool(tool, own), arguments, **options)
+    def call(self, tool: str, arguments: dict | None = None, where: str = "name", client: Client | None = None, **options) -> Reply:
+        return (client or self.able).call(self.target.tool(tool, where), arguments, **options)
 
     def until(self, what: str, ready: Callable[[], object]):
         """What `ready` gives once it is true."""
@@ -137,7 +139,8 @@ def calls(cell: Cell) -> None:
 
     cell.able.list("tools")  # which arguments headers must repeat
     mirrored = {"region": "Zürich ", "count": 7, "dry": False}
-    assert json.loads(cell.call("test_x_mcp_header", mirrored).text) == mirrored
+    reply = cell.call("test_x_mcp_header", mirrored)
+    same("arguments that headers repeat", mirrored, (reply.good() and json.loads(reply.text)))
 
     who = told(cell.call("whoami", meta=KEPT))
     meta = who["meta"]
@@ -170,17 +173,14 @@ def progress(cell: Cell) -> None:
 
 
 def logs(cell: Cell) -> None:
-    """From the client's level on; a modern client that names none gets nothing.
-
-    Over a pipe nothing ties a log message to a call, so that a modern client's call has a connection of its own.
-    """
+    """From the client's level on; a modern client that names none gets nothing."""
     for level, expected in (("debug", ["debug", "info", "warning", "error"]), ("warning", ["warning", "error"])):
-        reply = cell.able.logging(level, cell.target.tool("test_logging_tool", own=True))
+        reply = cell.able.logging(level, cell.target.tool("test_logging_tool", "logs"))
         reply.good()
         same(f"from {level} on", expected, [log["level"] for log in reply.logs])
         same("its words", f"a line of level {expected[0]}", reply.logs[0]["data"])
     if cell.modern:
-        same("unasked", [], cell.call("test_logging_tool", own=True).logs)
+        same("unasked", [], cell.call("test_logging_tool", where="logs").logs)
 
 
 def enough() -> None:
@@ -233,7 +233,7 @@ def resource_updated(cell: Cell) -> None:
 
 def ask(cell: Cell, kind: str) -> tuple[Reply, dict]:
     """Has the server ask the client: the tool's reply and the params of what was asked."""
-    reply = cell.call("ask", {"kind": kind, "tag": cell.tag}, own=True)
+    reply = cell.call("ask", {"kind": kind, "tag": cell.tag}, where="asks")
     method, params = reply.asked_once()
     same("what the server was answered", {"tag": cell.tag, "answer": answer(method, params)}, told(reply))
     return reply, params
@@ -242,7 +242,7 @@ def ask(cell: Cell, kind: str) -> tuple[Reply, dict]:
 def unable(cell: Cell, kind: str, capability: dict) -> None:
     """Asking a client that cannot be asked: by the error that says what is missing where both are modern, else by a
     result that tells the model."""
-    reply = cell.call("ask", {"kind": kind, "tag": cell.tag}, own=True, client=cell.client({}))
+    reply = cell.call("ask", {"kind": kind, "tag": cell.tag}, where="asks", client=cell.client({}))
     same("asked", [], reply.asked)
     if cell.modern and cell.target.modern:
         same("what is missing", capability, reply.refused(-32021)["data"]["requiredCapabilities"])
@@ -261,9 +261,9 @@ def elicitation_form(cell: Cell) -> None:
     ask(cell, "elicitation")
     for action in ("decline", "cancel"):
         client = cell.client(answer=lambda *_: {"action": action})
-        reply = cell.call("ask", {"kind": "elicitation", "tag": cell.tag}, own=True, client=client)
+        reply = cell.call("ask", {"kind": "elicitation", "tag": cell.tag}, where="asks", client=client)
         same(action, {"action": action}, told(reply)["answer"])
-    reply = cell.call("test_elicitation_sep1330_enums", own=True)
+    reply = cell.call("test_elicitation_sep1330_enums", where="asks")
     reply.good()
     _, params = reply.asked_once()
     fields = params["requestedSchema"]["properties"]
@@ -280,11 +280,11 @@ def elicitation_url(cell: Cell) -> None:
         same("told to be complete", [params["elicitationId"]], reply.visited)
     unable(cell, "elicitation_url", {"elicitation": {"url": {}}})
 
-    reply = cell.call("url_required", {"tag": cell.tag}, own=True)
+    reply = cell.call("url_required", {"tag": cell.tag})  # of one process, which remembers the visit
     if not cell.modern and not cell.target.modern:
         (page,) = reply.refused(-32042)["data"]["elicitations"]
         same("the page that comes first", ("url", "https://example.com/page"), (page["mode"], page["url"]))
-        cell.call("url_required", {"tag": cell.tag}, own=True).good()
+        cell.call("url_required", {"tag": cell.tag}).good()
     else:
         reply.good()
         _, params = reply.asked_once()
@@ -298,18 +298,18 @@ def roots(cell: Cell) -> None:
 
 def rounds(cell: Cell) -> None:
     """Several questions one after the other and at once, by tools and by prompts, each answered as itself."""
-    reply = cell.call("test_input_required_result_multi_round", own=True)
+    reply = cell.call("test_input_required_result_multi_round", where="asks")
     reply.good()
     same("two questions", ["Who are you?", "And your colour?"], [params["message"] for _, params in reply.asked])
     assert '"color"' in reply.text, reply.text
-    reply = cell.call("test_input_required_result_multiple_inputs", own=True)
+    reply = cell.call("test_input_required_result_multiple_inputs", where="asks")
     reply.good()
     same("three at once", ["elicitation/create", "roots/list", "sampling/createMessage"], sorted(method for method, _ in reply.asked))
     for piece in ("sampled: Greet somebody.", "file:///home/ours", "words ünï ✓"):
         assert piece in reply.text, reply.text
     if cell.modern:
         assert reply.rounds == 2, f"{reply.rounds} rounds for what is asked at once"
-    reply = cell.able.request("prompts/get", {"name": cell.target.tool("test_input_required_result_prompt", own=True)})
+    reply = cell.able.request("prompts/get", {"name": cell.target.tool("test_input_required_result_prompt", where="asks")})
     same("asked by a prompt", ["What is it about?"], [params["message"] for _, params in reply.asked])
     assert "words" in reply.good()["messages"][0]["content"]["text"], reply.result
 
@@ -333,7 +333,7 @@ def errors(cell: Cell) -> None:
         error = error.refused(-32603 if cell.modern else RESERVED)
         what = error["data"]["upstreamError"] if cell.modern else error
         same("the error of a code that is not its own", (RESERVED, data), (what["code"], what["data"]))
-    reply = cell.call("test_missing_capability", own=True, client=cell.client({"roots": {}}))
+    reply = cell.call("test_missing_capability", where="asks", client=cell.client({"roots": {}}))
     if cell.modern and cell.target.modern:
         same("what is missing", {"sampling": {}}, reply.refused(-32021)["data"]["requiredCapabilities"])
     else:

@@ -19,6 +19,7 @@ CACHED = ("server/discover", "tools/list", "prompts/list", "resources/list", "re
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | {
     f"tasks/{verb}": "taskId" for verb in ("get", "update", "cancel")
 }
+MOST_ROUNDS = 8
 STATUS = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}  # of modern errors
 
 
@@ -236,6 +237,7 @@ class Modern(Client):
             if (again := self.check(method, reply)) is None:
                 return reply
             reply.rounds += 1
+            assert reply.rounds <= MOST_ROUNDS, f"asked again and again: {reply.asked[-1]}"
 
     def check(self, method: str, reply: Reply) -> dict | None:
         """That the answer is as it must be; if more is needed, what the next round brings along."""

@@ -38,8 +38,8 @@ def both_legacy(cell: Cell) -> None:
     """Created, asked for, listed, fetched; one that asks; one that is cancelled; one that fails."""
     client = cell.able
 
-    def create(tool: str, arguments: dict, own: bool = False) -> str:
-        params = {"name": cell.target.tool(tool, own), "arguments": arguments, "task": {"ttl": 60_000}}
+    def create(tool: str, arguments: dict, where: str = "name") -> str:
+        params = {"name": cell.target.tool(tool, where), "arguments": arguments, "task": {"ttl": 60_000}}
         task = client.request("tools/call", params).good()["task"]
         same("a new task", ("working", 60_000), (task["status"], task["ttl"]))
         return task["taskId"]
@@ -51,7 +51,7 @@ def both_legacy(cell: Cell) -> None:
     same("its text", "waited", result["content"][0]["text"])
     same("its end", "completed", client.request("tasks/get", {"taskId": id}).good()["status"])
 
-    asking = create("ask", {"kind": "elicitation", "tag": cell.tag}, own=True)
+    asking = create("ask", {"kind": "elicitation", "tag": cell.tag}, where="asks")
     reply = client.request("tasks/result", {"taskId": asking})
     method, params = reply.asked_once()
     same("asked for which task", {"taskId": asking}, params["_meta"][PREFIX + "related-task"])
@@ -70,8 +70,8 @@ def modern_client(cell: Cell) -> None:
     or the error that says what is missing where a modern server cannot do without."""
     client = cell.client(WITH_TASKS)
 
-    def create(tool: str, arguments: dict, own: bool = False) -> str:
-        created = cell.call(tool, arguments, own, client).good()
+    def create(tool: str, arguments: dict, where: str = "name") -> str:
+        created = cell.call(tool, arguments, where, client).good()
         same("a new task", ("task", "working"), (created["resultType"], created["status"]))
         assert "requestState" not in created and created.keys() >= {"createdAt", "lastUpdatedAt", "ttlMs"}, created
         return created["taskId"]

@@ -131,9 +131,10 @@ def main() -> int:
         else:
             servers = {
                 "one": {"url": one},
+                # A pipe does not tell to which call a line of the log belongs, nor which one a v1 server asks for.
                 "one-pipe": over_stdio("v1", interactive=True),
                 "two": {"url": two},
-                "two-pipe": over_stdio("v2"),
+                "two-pipe": over_stdio("v2", interactive=True),
             }
             servers = {name: entry | {"uriMode": "prefixed"} for name, entry in servers.items()}
             base = stack.enter_context(world.trunkline(folder, servers))

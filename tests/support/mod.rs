@@ -4,6 +4,7 @@
 mod bridge;
 mod client;
 mod config;
+mod everything;
 mod fake;
 mod http;
 mod inside;
@@ -17,6 +18,7 @@ mod world;
 
 pub(crate) use client::{Client, Events, hello};
 pub(crate) use config::{Mount, entries, file, refused_port};
+pub(crate) use everything::{Everything, everything};
 pub(crate) use fake::{Fake, Seen};
 pub(crate) use inside::Inside;
 pub(crate) use line::Line;

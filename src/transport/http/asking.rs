@@ -5,10 +5,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-use hyper::Response;
-
 use super::body::Body;
 use super::head::{Head, What};
+use super::judge::Response;
 use super::lease::Lease;
 use super::{CLOSED, Http};
 use crate::transport::Failure;

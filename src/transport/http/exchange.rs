@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::Response;
 use hyper::header::HeaderValue;
 use tokio::time::Sleep;
 
 use super::asking::Asking;
 use super::body::{Body, Events, Whole};
 use super::head::{Head, What};
-use super::judge::Verdict;
+use super::judge::{Response, Verdict};
 use super::{CLOSED, ERROR_BODY, Http};
 use crate::mcp::{Letter, Revision};
 use crate::transport::{Failure, batch};
@@ -154,26 +153,26 @@ impl Exchange {
             | Verdict::Nothing
                 if self.reached.0.is_some() =>
             {
-                self.http.leave(response.into_body());
+                self.http.leave(response.body);
                 return Err(Failure::Cut("the stream ended without an answer".into()));
             }
             Verdict::Json => {
                 self.offered = self.head.session_of(&response);
-                self.stage = Stage::Reading(Whole::new(response.into_body(), self.http.sizes.message), None);
+                self.stage = Stage::Reading(Whole::new(response.body, self.http.sizes.message), None);
             }
             Verdict::Events => {
                 self.offered = self.head.session_of(&response);
-                self.stage = Stage::Streaming(Box::new(Events::new(response.into_body(), self.http.sizes)));
+                self.stage = Stage::Streaming(Box::new(Events::new(response.body, self.http.sizes)));
             }
             Verdict::Error(code) => {
-                self.stage = Stage::Reading(Whole::new(response.into_body(), ERROR_BODY), Some(code));
+                self.stage = Stage::Reading(Whole::new(response.body, ERROR_BODY), Some(code));
             }
             Verdict::Nothing => {
-                self.http.leave(response.into_body());
+                self.http.leave(response.body);
                 return Err(Failure::Garbage("it took the request without an answer".into()));
             }
             Verdict::Refused(failure) => {
-                self.http.leave(response.into_body());
+                self.http.leave(response.body);
                 return Err(failure);
             }
             Verdict::Elsewhere(uri) => {

@@ -9,9 +9,9 @@ use hyper::header::{
     HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use hyper::http::uri::Scheme;
-use hyper::{Method, Response, Uri};
+use hyper::{Method, Uri};
 
-use super::judge::{Away, Verdict, judge, within};
+use super::judge::{Away, Response, Verdict, judge, within};
 use super::lease::Request;
 use crate::config;
 use crate::mcp::{Letter, Revision};
@@ -191,12 +191,12 @@ impl Head {
 
     /// The session id that the response gives us, if it is to be taken.
     pub(super) fn session_of<B>(&self, response: &Response<B>) -> Option<HeaderValue> {
-        if self.agreed || self.has_session { None } else { session_id(response.headers()) }
+        if self.agreed || self.has_session { None } else { session_id(response.told.session.as_ref()) }
     }
 
     /// Reads a response to one of these requests.
     pub(super) fn judge<B>(&self, response: &Response<B>) -> Verdict {
-        judge(response.status(), response.headers(), &self.uri, self.has_session)
+        judge(response.status, &response.told, &self.uri, self.has_session)
     }
 }
 
@@ -226,8 +226,8 @@ fn host(uri: &Uri) -> Option<HeaderValue> {
 }
 
 /// The session id of a response, if it is one: visible ASCII.
-fn session_id(headers: &HeaderMap) -> Option<HeaderValue> {
-    let mut id = headers.get(SESSION)?.clone();
+fn session_id(offered: Option<&HeaderValue>) -> Option<HeaderValue> {
+    let mut id = offered?.clone();
     let fine = !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic);
     id.set_sensitive(true);
     fine.then_some(id)
@@ -334,10 +334,8 @@ mod tests {
         let id = HeaderValue::from_static("a");
         assert!(head(&[]).with_session(&id).has_session);
         assert!(!head(&[]).with_revision(Revision::V2025_11_25).with_session(&id).has_session);
-        let mut headers = HeaderMap::new();
         for (value, fine) in [("a!~", true), ("a b", false), ("", false)] {
-            headers.insert(SESSION, HeaderValue::from_static(value));
-            assert_eq!(session_id(&headers).is_some(), fine, "{value}");
+            assert_eq!(session_id(Some(&HeaderValue::from_static(value))).is_some(), fine, "{value}");
         }
     }
 }

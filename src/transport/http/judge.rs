@@ -2,15 +2,89 @@
 
 use std::time::{Duration, SystemTime};
 
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use hyper::{StatusCode, Uri};
 use url::Url;
 
+use super::head::SESSION;
 use crate::transport::Failure;
 use crate::transport::text::{SHORT, plain};
 
 /// The longest pause a server can ask for: a clock that is off by a year must not end a server for a year.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// A response, of whose headers those are kept that mean something to us: a map of all of them would cost each call more
+/// than all that is done with them.
+#[derive(Debug)]
+pub(super) struct Response<B> {
+    pub(super) status: StatusCode,
+    pub(super) told: Told,
+    pub(super) body: B,
+}
+
+/// What the headers of a response tell. Of several the first one counts.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    events: Option<bool>,
+    compressed: Option<bool>,
+    /// The session id that it offers.
+    pub(super) session: Option<HeaderValue>,
+    location: Option<Box<str>>,
+    retry_after: Option<Box<str>>,
+    challenge: Option<Box<str>>,
+}
+
+impl Told {
+    /// Reads one header.
+    pub(super) fn read(&mut self, name: &str, value: &[u8]) {
+        let is = |known: &HeaderName| name.eq_ignore_ascii_case(known.as_str());
+        let keep = |place: &mut Option<Box<str>>| {
+            if place.is_none() {
+                *place = text(value).map(Into::into);
+            }
+        };
+        if is(&CONTENT_TYPE) {
+            let said = text(value).unwrap_or_default();
+            self.events.get_or_insert_with(|| has_type(said, "text/event-stream"));
+        } else if is(&CONTENT_ENCODING) {
+            self.compressed.get_or_insert_with(|| !value.eq_ignore_ascii_case(b"identity"));
+        } else if is(&SESSION) {
+            self.session = self.session.take().or_else(|| HeaderValue::from_bytes(value).ok());
+        } else if is(&LOCATION) {
+            keep(&mut self.location);
+        } else if is(&RETRY_AFTER) {
+            keep(&mut self.retry_after);
+        } else if is(&WWW_AUTHENTICATE) {
+            keep(&mut self.challenge);
+        }
+    }
+}
+
+impl<B> Response<B> {
+    /// The same with another body.
+    pub(super) fn map<C>(self, body: impl FnOnce(B) -> C) -> Response<C> {
+        Response { status: self.status, told: self.told, body: body(self.body) }
+    }
+}
+
+impl<B> From<hyper::Response<B>> for Response<B> {
+    fn from(response: hyper::Response<B>) -> Self {
+        let (parts, body) = response.into_parts();
+        let mut told = Told::default();
+        for (name, value) in &parts.headers {
+            told.read(name.as_str(), value.as_bytes());
+        }
+        Self { status: parts.status, told, body }
+    }
+}
+
+/// A header's value, if it is ASCII.
+fn text(value: &[u8]) -> Option<&str> {
+    let visible = |byte: &u8| *byte == b'\t' || (b' '..=b'~').contains(byte);
+    std::str::from_utf8(value).ok().filter(|_| value.iter().all(visible))
+}
 
 /// What a response's status and headers say.
 #[derive(Debug, PartialEq)]
@@ -30,43 +104,36 @@ pub(super) enum Verdict {
 }
 
 /// Reads a response to a request that went to `uri` and `bore` our session id or not.
-pub(super) fn judge(status: StatusCode, headers: &HeaderMap, uri: &Uri, bore: bool) -> Verdict {
+pub(super) fn judge(status: StatusCode, told: &Told, uri: &Uri, bore: bool) -> Verdict {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            let challenge = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-            let challenge = challenge.map(|text| plain(text, 2048));
+            let challenge = told.challenge.as_ref().map(|text| plain(text, 2048));
             Verdict::Refused(Failure::Unauthorized { status: status.as_u16(), challenge })
         }
         StatusCode::NOT_FOUND if bore => Verdict::Refused(Failure::SessionGone),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-            let retry_after = headers.get(RETRY_AFTER).and_then(|value| pause(value.to_str().ok()?));
+            let retry_after = told.retry_after.as_deref().and_then(pause);
             Verdict::Refused(Failure::Busy { code: status.as_u16(), retry_after })
         }
-        _ if status.is_redirection() => elsewhere(status, headers, uri),
-        _ if is_compressed(headers) => {
+        _ if status.is_redirection() => elsewhere(status, told, uri),
+        _ if told.compressed == Some(true) => {
             Verdict::Refused(Failure::Garbage("a compressed body, which we did not ask for".into()))
         }
         StatusCode::ACCEPTED | StatusCode::NO_CONTENT => Verdict::Nothing,
         _ if !status.is_success() => Verdict::Error(status.as_u16()),
-        _ if has_type(headers, "text/event-stream") => Verdict::Events,
+        _ if told.events == Some(true) => Verdict::Events,
         _ => Verdict::Json,
     }
 }
 
-fn is_compressed(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_ENCODING).is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
-}
-
-fn has_type(headers: &HeaderMap, wanted: &str) -> bool {
-    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+fn has_type(text: &str, wanted: &str) -> bool {
     text.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(wanted)
 }
 
 /// Only 307 and 308 keep a POST what it is, and only the same origin may see our headers.
-fn elsewhere(status: StatusCode, headers: &HeaderMap, uri: &Uri) -> Verdict {
+fn elsewhere(status: StatusCode, told: &Told, uri: &Uri) -> Verdict {
     let refused = |why: String| Verdict::Refused(Failure::Status { code: status.as_u16(), snippet: why });
-    let place = headers.get(LOCATION).and_then(|place| place.to_str().ok());
-    match place.map_or(Err(Away(None)), |place| within(uri, place)) {
+    match told.location.as_deref().map_or(Err(Away(None)), |place| within(uri, place)) {
         Ok(uri) if matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) => {
             Verdict::Elsewhere(uri)
         }
@@ -103,14 +170,13 @@ fn pause(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::header::{HeaderName, HeaderValue};
 
     fn verdict(status: u16, headers: &[(HeaderName, &str)], bore: bool) -> Verdict {
-        let pair = |(name, value): &(HeaderName, &str)| (name.clone(), HeaderValue::from_str(value).unwrap());
-        let headers = headers.iter().map(pair).collect();
+        let mut told = Told::default();
+        headers.iter().for_each(|(name, value)| told.read(name.as_str(), value.as_bytes()));
         judge(
             StatusCode::from_u16(status).unwrap(),
-            &headers,
+            &told,
             &Uri::from_static("http://a:80/mcp?k=secret"),
             bore,
         )

@@ -6,7 +6,6 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::Response;
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http2};
 use tokio::task::Id;
@@ -14,6 +13,7 @@ use tokio::task::Id;
 use super::body::Source;
 use super::head::{Head, What};
 use super::http1::Http1;
+use super::judge::Response;
 use crate::transport::Failure;
 use crate::transport::text::reason;
 
@@ -21,7 +21,8 @@ pub(super) type Request = hyper::Request<Full<Bytes>>;
 pub(super) type Http2 = http2::SendRequest<Full<Bytes>>;
 
 /// A request of HTTP/2 on its way. It comes back with the error where it was not written.
-type Sending = Pin<Box<dyn Future<Output = Result<Response<Incoming>, TrySendError<Request>>> + Send + Sync>>;
+type Sending =
+    Pin<Box<dyn Future<Output = Result<hyper::Response<Incoming>, TrySendError<Request>>> + Send + Sync>>;
 
 /// The use of a connection for one request. Dropped with a response half read, it takes an HTTP/1.1 connection with it.
 #[derive(Debug)]
@@ -130,7 +131,9 @@ impl Lease {
             Sender::Http2 { sending: None, .. } => Poll::Pending, // nobody asks
             Sender::Http2 { sending: Some(on_its_way), .. } => {
                 let response = ready!(on_its_way.as_mut().poll(cx));
-                Poll::Ready(response.map(|response| response.map(Source::Http2)).map_err(broken))
+                Poll::Ready(
+                    response.map(|response| Response::from(response).map(Source::Http2)).map_err(broken),
+                )
             }
         }
     }

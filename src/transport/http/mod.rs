@@ -30,8 +30,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use hyper::Uri;
 use hyper::header::HeaderValue;
-use hyper::{Response, Uri};
 use rustls::ClientConfig;
 use tokio::sync::OnceCell;
 
@@ -43,7 +43,7 @@ use self::asking::Asking;
 use self::body::{Body, Whole};
 use self::connector::Connector;
 use self::head::{Head, What};
-use self::judge::Verdict;
+use self::judge::{Response, Verdict};
 use self::lease::Lease;
 use self::pool::Pool;
 use self::tasks::Tasks;
@@ -111,14 +111,14 @@ impl Http {
                 let response = Asking::repeatable(true).response(self, &head, &what).await?;
                 match head.judge(&response) {
                     Verdict::Elsewhere(uri) => self.follow(&uri, &mut hops, response)?,
-                    Verdict::Error(code) => return Err(self.status(code, response.into_body()).await),
-                    Verdict::Refused(failure) if !response.status().is_success() => {
-                        self.leave(response.into_body());
+                    Verdict::Error(code) => return Err(self.status(code, response.body).await),
+                    Verdict::Refused(failure) if !response.status.is_success() => {
+                        self.leave(response.body);
                         return Err(failure);
                     }
                     // It is taken, whatever stands in a body that nobody reads.
                     Verdict::Refused(_) | Verdict::Json | Verdict::Events | Verdict::Nothing => {
-                        self.leave(response.into_body());
+                        self.leave(response.body);
                         return Ok(());
                     }
                 }
@@ -169,8 +169,8 @@ impl Http {
     /// Goes to where the server redirects us, for as long as the link lives: it is the same server.
     fn follow(&self, uri: &Uri, hops: &mut u8, response: Response<Body>) -> Result<(), Failure> {
         *hops += 1;
-        let code = response.status().as_u16();
-        self.leave(response.into_body());
+        let code = response.status.as_u16();
+        self.leave(response.body);
         if *hops > HOPS {
             return Err(Failure::Status { code, snippet: "redirects in a circle".into() });
         }

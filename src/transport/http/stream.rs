@@ -65,23 +65,23 @@ impl Http {
             let head = self.head.load_full();
             let response = Asking::repeatable(true).response(self, &head, &what).await?;
             match head.judge(&response) {
-                Verdict::Events => return Ok(Events::new(response.into_body(), self.sizes)),
+                Verdict::Events => return Ok(Events::new(response.body, self.sizes)),
                 Verdict::Elsewhere(uri) => self.follow(&uri, &mut hops, response)?,
                 Verdict::Error(code) if code >= 500 => {
-                    return Err(self.status(code, response.into_body()).await);
+                    return Err(self.status(code, response.body).await);
                 }
                 // A server without such a stream may know no GET here at all; one that had it has lost our session.
                 Verdict::Refused(Failure::SessionGone) if !self.has_streamed() => {
-                    self.leave(response.into_body());
+                    self.leave(response.body);
                     return Err(Failure::Unsupported("offers no stream (HTTP 404)".into()));
                 }
                 Verdict::Refused(failure) => {
-                    self.leave(response.into_body());
+                    self.leave(response.body);
                     return Err(failure);
                 }
                 Verdict::Error(_) | Verdict::Json | Verdict::Nothing => {
-                    let code = response.status().as_u16();
-                    self.leave(response.into_body());
+                    let code = response.status.as_u16();
+                    self.leave(response.body);
                     return Err(Failure::Unsupported(format!("offers no stream (HTTP {code})")));
                 }
             }

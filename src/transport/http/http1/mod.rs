@@ -10,7 +10,6 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
-use hyper::Response;
 use hyper_rustls::MaybeHttpsStream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
@@ -18,6 +17,7 @@ use self::framing::{Framing, Piece};
 use self::response::Start;
 use super::connector::Io;
 use super::head::{Head, What};
+use super::judge::Response;
 use super::lease::Broken;
 use crate::transport::Failure;
 use crate::transport::text::reason;

@@ -2,20 +2,13 @@
 
 use std::mem::MaybeUninit;
 
-use hyper::header::{
-    CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
-};
-use hyper::{Response, StatusCode};
+use hyper::StatusCode;
 
 use super::framing::Framing;
-use crate::transport::http::head::SESSION;
+use crate::transport::http::judge::{Response, Told};
 
 /// Headers of a response: hyper's own limit.
 const MOST: usize = 100;
-
-/// What is read of a response. Its other headers would be kept for nobody.
-const READ: [HeaderName; 6] =
-    [CONTENT_TYPE, CONTENT_ENCODING, SESSION, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE];
 
 /// The start of a response.
 #[derive(Debug)]
@@ -46,27 +39,21 @@ impl Start {
         };
         let status =
             head.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or("its status is none")?;
-        let mut response = Response::new(());
-        *response.status_mut() = status;
-        let mut ending = Ending::default();
+        let (mut told, mut ending) = (Told::default(), Ending::default());
         for header in &*head.headers {
-            if !ending.take(header)?
-                && let Some(name) = READ.iter().find(|name| is(header, name.as_str()))
-                && let Ok(value) = HeaderValue::from_bytes(header.value)
-            {
-                // The first one counts.
-                response.headers_mut().entry(name).or_insert(value);
+            if !ending.take(header)? {
+                told.read(header.name, header.value);
             }
         }
         let old = head.version != Some(1);
         let framing = ending.framing(status, old)?;
         let last = old || ending.close || ending.is_doubtful() || status == StatusCode::SWITCHING_PROTOCOLS;
-        Ok(Some((length, Self { response, framing, last })))
+        Ok(Some((length, Self { response: Response { status, told, body: () }, framing, last })))
     }
 
     /// Whether another one follows that is the response itself.
     pub(super) fn is_interim(&self) -> bool {
-        let status = self.response.status();
+        let status = self.response.status;
         status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
     }
 }
