@@ -9,6 +9,7 @@ mod support;
 
 #[cfg(test)]
 mod e2e {
+    mod audience;
     mod batches;
     mod bytes;
     mod cancellation;
@@ -31,6 +32,7 @@ mod e2e {
     mod reload;
     mod resume;
     mod tasks;
+    mod tasks_across;
     mod unasked;
     mod upstream;
     mod views;

@@ -11,8 +11,8 @@ use crate::support::{Client, Events, Fake, Reply, Script, Seen, Step, World, ent
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// Each task needs two looks until it has ended; `asks` makes it ask for roots instead.
-fn tasks(name: &'static str, asks: bool, gate: &CancellationToken) -> Script {
+/// Each task needs two looks until it has ended; `asks` makes it ask for roots instead, once somebody waits for its result.
+pub(super) fn tasks(name: &'static str, asks: bool, gate: &CancellationToken) -> Script {
     let looks = Arc::new(Mutex::new(HashMap::<String, usize>::new()));
     let task = |id: &str, status: &str| json!({"taskId": id, "status": status, "createdAt": "2025-11-25T00:00:00Z", "ttl": 60_000, "pollInterval": 100});
     let listed = looks.clone();
@@ -45,7 +45,7 @@ fn tasks(name: &'static str, asks: bool, gate: &CancellationToken) -> Script {
             *looked += 1;
             let related = json!({RELATED: {"taskId": id}});
             match seen.method.as_str() {
-                "tasks/get" if asks => Reply::Result(task(&id, "input_required").to_string()),
+                "tasks/get" if asks && *looked < 3 => Reply::Result(task(&id, "input_required").to_string()),
                 "tasks/get" if *looked < 2 => Reply::Result(task(&id, "working").to_string()),
                 "tasks/get" => Reply::Result(task(&id, "completed").to_string()),
                 "tasks/cancel" => Reply::Result(task(&id, "cancelled").to_string()),
@@ -53,6 +53,7 @@ fn tasks(name: &'static str, asks: bool, gate: &CancellationToken) -> Script {
                     let result = |said: &str| format!(r#"{{"content":[{{"type":"text","text":"{id}"}}],"_meta":{related},"structuredContent":{said},"n":1.50}}"#);
                     let ask = json!({"jsonrpc": "2.0", "id": id, "method": "roots/list", "params": {"_meta": related}});
                     let mut steps = vec![Step::Wait(gate.clone())];
+                    let asks = asks && *looked < 3;
                     if asks {
                         steps = vec![Step::Ask(ask.to_string(), json!(id).to_string())];
                     }
@@ -68,18 +69,18 @@ fn tasks(name: &'static str, asks: bool, gate: &CancellationToken) -> Script {
     }
 }
 
-fn open_gate() -> CancellationToken {
+pub(super) fn open_gate() -> CancellationToken {
     let gate = CancellationToken::new();
     gate.cancel();
     gate
 }
 
-async fn world(servers: &[(&str, &Fake)]) -> World {
+pub(super) async fn world(servers: &[(&str, &Fake)]) -> World {
     let servers: Vec<_> = servers.iter().map(|(name, fake)| (*name, fake.entry())).collect();
     World::start(&file("", &entries(&servers))).await.ready().await
 }
 
-async fn next(events: &mut Events) -> Value {
+pub(super) async fn next(events: &mut Events) -> Value {
     serde_json::from_str(&events.next().await.expect("another message")).unwrap()
 }
 

@@ -97,6 +97,7 @@ impl Seen {
     /// The answer of a well-behaved server.
     pub(super) fn reply(&self, script: &Script) -> Reply {
         match self.method.as_str() {
+            "initialize" if script.discovery.is_some() => Reply::Text(UNKNOWN.into()),
             "initialize" => match &script.greets_after {
                 Some(gate) => Reply::Steps(vec![
                     Step::Wait(gate.clone()),
@@ -109,7 +110,13 @@ impl Seen {
             }
             "tools/call" => (script.call)(self),
             "ping" => Reply::Result("{}".into()),
-            "server/discover" => Reply::Text(UNKNOWN.into()),
+            "server/discover" => match &script.discovery {
+                Some(capabilities) => Reply::Result(format!(
+                    r#"{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{capabilities},"ttlMs":0,"cacheScope":"private"}}"#
+                )),
+                None => Reply::Text(UNKNOWN.into()),
+            },
+            "subscriptions/listen" if script.discovery.is_some() => Reply::Text(UNKNOWN.into()),
             "prompts/list" => Reply::Result(format!(r#"{{"prompts":[{}]}}"#, script.prompts.join(","))),
             "resources/list" => Reply::Result(format!(r#"{{"resources":[{}]}}"#, script.resources.join(","))),
             "resources/templates/list" => {

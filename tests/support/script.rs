@@ -21,6 +21,8 @@ pub(crate) struct Script {
     pub(crate) templates: Vec<String>,
     /// What it has, raw; `tools` where nothing is said.
     pub(crate) capabilities: Option<String>,
+    /// It speaks 2026-07-28 alone, and has this, raw.
+    pub(crate) discovery: Option<String>,
     /// What it wants models to know.
     pub(crate) instructions: Option<String>,
     /// It answers `initialize` only once this is cancelled.
@@ -77,6 +79,7 @@ impl Default for Script {
             templates: Vec::new(),
             capabilities: None,
             instructions: None,
+            discovery: None,
             greets_after: None,
             other: Arc::new(|seen| panic!("unexpected {}", seen.method)),
             list: None,
