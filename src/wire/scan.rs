@@ -20,10 +20,10 @@ impl<'t> Scan<'t> {
         Self { text, at: 0, limit: limit.min(DEEPEST) }
     }
 
-    /// Reads an object to the end of the text, and tells the raw key and the value's place of each member.
+    /// Reads an object to the end of the text, and tells the places of each member's key and value.
     pub(super) fn object(
         mut self,
-        mut member: impl FnMut(&'t [u8], Span) -> Result<(), Malformed>,
+        mut member: impl FnMut(Span, Span) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
         self.open(b'{', "an object")?;
         if self.closes(b'}') {
@@ -32,7 +32,7 @@ impl<'t> Scan<'t> {
         loop {
             let start = self.at;
             self.key()?;
-            let key = self.text.get(start..self.at).unwrap_or_default();
+            let key = start..self.at;
             self.colon()?;
             let place = self.place()?;
             member(key, place)?;
