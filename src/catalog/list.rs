@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use crate::mcp::Feature;
@@ -19,7 +20,7 @@ pub(super) struct List {
     /// The result object with all items.
     text: Bytes,
     /// The items by their exposed names, in order.
-    items: IndexMap<Box<str>, Listed>,
+    items: IndexMap<Box<str>, Listed, RandomState>,
 }
 
 /// An item of a list.
@@ -49,7 +50,7 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(feature: Feature) -> Self {
         let text = BytesMut::from(open(feature).as_bytes());
-        Self { list: List { feature, text: Bytes::new(), items: IndexMap::new() }, text }
+        Self { list: List { feature, text: Bytes::new(), items: IndexMap::default() }, text }
     }
 
     /// Whether the name is free.

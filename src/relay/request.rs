@@ -11,7 +11,7 @@ use super::{Refusal, Relay};
 use crate::catalog::View;
 use crate::metrics::Method;
 use crate::session::CallGuard;
-use crate::wire::{Message, Span};
+use crate::wire::{Digits, Message, Span};
 
 /// Where a request came from, and where what it causes goes to.
 pub(super) struct Errand {
@@ -140,7 +140,7 @@ impl Request {
 
     /// The request as its server is to see it: its own name, our id, and our token.
     pub(super) fn write(&self, own: &[u8], id: u64) -> Bytes {
-        let number = id.to_string();
+        let number = Digits::of(id);
         let id_at = self.message.id_span().unwrap_or_default();
         let mut edits = [(id_at, number.as_bytes()), (self.name_at.clone(), own), (0..0, &b""[..])];
         if let (Some(token_at), Some(edit)) = (&self.token_at, edits.last_mut()) {

@@ -5,6 +5,34 @@ use memchr::memchr2;
 
 use super::code::Code;
 
+/// A number in digits, without an allocation: every call has some.
+#[derive(Debug, Clone, Copy)]
+pub struct Digits {
+    text: [u8; 20],
+    start: usize,
+}
+
+impl Digits {
+    /// Of `number`.
+    pub fn of(mut number: u64) -> Self {
+        let (mut text, mut start) = ([b'0'; 20], 20);
+        for place in text.iter_mut().rev() {
+            *place += u8::try_from(number % 10).unwrap_or_default();
+            number /= 10;
+            start -= 1;
+            if number == 0 {
+                break;
+            }
+        }
+        Self { text, start }
+    }
+
+    /// ASCII.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.text.get(self.start..).unwrap_or_default()
+    }
+}
+
 /// `text` as a JSON string.
 pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
@@ -75,6 +103,13 @@ pub fn flat(text: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_are_those_of_the_number() {
+        for number in [0, 7, 10, 99, 100, 1_234_567_890, u64::MAX - 1, u64::MAX] {
+            assert_eq!(Digits::of(number).as_bytes(), number.to_string().as_bytes());
+        }
+    }
 
     #[test]
     fn what_we_build_reads_back() {

@@ -11,7 +11,7 @@ mod message;
 mod scan;
 mod sse;
 
-pub use build::{array, error, error_with, failure, flat, notification, quoted, request, response};
+pub use build::{Digits, array, error, error_with, failure, flat, notification, quoted, request, response};
 pub use code::Code;
 pub use member::{Malformed, Span, Text, elements, members};
 pub use message::{Kind, Message};

@@ -1,7 +1,5 @@
 //! What every request to a server has in common.
 
-use std::io::Write as _;
-
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
@@ -14,6 +12,7 @@ use hyper::{Method, Uri};
 use super::judge::{Away, Response, Verdict, judge, within};
 use super::lease::Request;
 use crate::config;
+use crate::wire::Digits;
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -136,8 +135,8 @@ impl Head {
     pub(super) fn write(&self, what: &What, out: &mut Vec<u8>) -> Bytes {
         if let What::Post(text) = what {
             out.extend_from_slice(&self.post);
-            // It cannot fail: a vector grows.
-            write!(out, "{}\r\n\r\n", text.len()).ok();
+            out.extend_from_slice(Digits::of(text.len() as u64).as_bytes());
+            out.extend_from_slice(b"\r\n\r\n");
             return text.clone();
         }
         let (method, headers, text) = self.parts(what);
