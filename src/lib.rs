@@ -192,9 +192,9 @@
 //!   go through a small bounded queue without a waker: whoever fills it is polled again when the reader has emptied it.
 //!   A child process is one stream for all calls, and so is a server of the older HTTP+SSE: there the link's reader puts
 //!   messages into an inbox per call.
-//! - **A connection of HTTP/1.1 is driven by the call that uses it**, with a reader of our own: hyper's client has a task
-//!   for it, two channels and a map of every header, which were a quarter of a call. HTTP/2, where calls share one, and our own
-//!   clients' connections stay hyper's.
+//! - **A connection of HTTP/1.1 is driven by the call that uses it**, with a reader of our own: hyper's client has a
+//!   task for it, two channels and a map of every header, which were a sixth of a call. HTTP/2, where calls share one
+//!   connection, and the connections of clients stay hyper's.
 //! - **Only a stream is kept.** An answer in plain JSON costs nothing of it: no ring, no task, no event was seen that could
 //!   be asked for again. A stream has both from its first event on, rather than from the first hang-up: so there is one way
 //!   for events to go, and cutting it in any place is the same.
@@ -213,7 +213,7 @@
 //! - **A link's first request finds out which HTTP transport is spoken**, where the file does not say it. The dialer
 //!   remembers, by URL, who spoke only HTTP+SSE: such a server is asked that way first, and the other way in the same
 //!   attempt once it offers no such stream. So neither a reconnect nor a server brought up to date costs an attempt.
-//! - **Our own pool of HTTP/1.1 connections** over hyper's: one server per link needs no keys, a connection goes back
+//! - **Our own pool of HTTP/1.1 connections**: one server per link needs no keys, a connection goes back
 //!   when its answer has been read, without a task, and each thread has its own. It took a seventh of a call's cost away.
 //! - **Calls have coarse deadlines** on one shared [`clock::Clock`]: two timers of their own cost a call more than reading
 //!   its message, and at low load a system call. `timeout` may come up to 0.3 s late, never early.
