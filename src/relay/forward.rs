@@ -66,6 +66,9 @@ impl Request {
         if answered.from.is_modern() {
             return Box::pin(self.go_on(upstream, server, limit, route, answered)).await;
         }
+        if self.is_modern && answered.message.kind() == Kind::Error {
+            return Box::pin(self.visits(upstream, server, limit, route, answered)).await;
+        }
         // What its modern side lists does not say that here the tool runs as a task only.
         let unlisted = self.subject == Subject::Tool && !self.is_modern && self.tasks != Tasks::Asked;
         let code = || answered.message.body().and_then(code_of);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 
-use super::answer::{asking_result, own_result};
+use super::answer::asking_result;
 use super::asides::wants;
 use super::call::{Asides, Call, Step};
 use super::holds::{Holds, Room};
@@ -78,8 +78,7 @@ impl Relay {
                 Ok(()) => self.again(caller, message, number),
                 Err(refusal) => refused(refusal),
             },
-            Some(State::Visited) if !visited(&message) => Handled::Now(declined(caller, &message)),
-            Some(State::Visited | State::Servers { .. }) | None => self.first(caller, message, state, run),
+            Some(State::Servers { .. }) | None => self.first(caller, message, state, run),
         }
     }
 
@@ -383,26 +382,6 @@ pub(super) fn answers(method: &str, response: &str) -> bool {
         method::ROOTS_LIST => has("roots"),
         _ => false,
     }
-}
-
-/// Whether the client's user went to every page that `retry` tells of.
-fn visited(retry: &Message) -> bool {
-    let said = Retry::read(retry).ok().flatten().unwrap_or_default();
-    said.responses.into_iter().filter_map(|(_, at)| retry.slice(at)).all(|response| {
-        let action = members(response, ["action"]).ok().and_then(|[at]| response.get(at?));
-        action == Some(r#""accept""#)
-    })
-}
-
-/// The answer to a retry whose user did not go where the server wanted.
-fn declined(caller: &Caller, retry: &Message) -> Bytes {
-    let (id, text) =
-        (retry.id().unwrap_or_default(), "the user did not open the page that the server asked for");
-    if retry.method() == method::TOOLS_CALL {
-        let result = format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":true}}"#);
-        return own_result(caller.session.speaks(), &id, &result);
-    }
-    wire::error(Some(&id), Code::Internal, text)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::upstream::{Exchange, Upstream, elicitation};
 use crate::wire::{self, Code, Kind, Message, Span, notification};
 
 /// How long a client, or its user, may take to answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a question may outlast its call's wait for a client without a session.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -160,9 +160,7 @@ impl Request {
         edits.extend(token_at.map(|at| (at, id.as_bytes())));
         let text = asked.splice(&mut edits);
         let theirs = asked.id().unwrap_or_default();
-        // Whoever does not come back ends the call as a whole, before that.
-        let patience = if session.is_guest() { self.errand.relay.holds.time() + MARGIN } else { PATIENCE };
-        Ok((way, Open { leg, theirs, token, until: Instant::now() + patience }, text))
+        Ok((way, Open { leg, theirs, token, until: Instant::now() + self.patience() }, text))
     }
 
     /// How the client can be reached; `None` where nobody would see what is asked.
@@ -171,6 +169,13 @@ impl Request {
             return Some(Way::Call);
         }
         self.errand.guard.session().attached().then_some(Way::Session)
+    }
+
+    /// How long the client may take for an answer. One without a session that does not come back ends its call as a whole,
+    /// before that.
+    pub(super) fn patience(&self) -> Duration {
+        let is_guest = self.errand.guard.session().is_guest();
+        if is_guest { self.errand.relay.holds.time() + MARGIN } else { PATIENCE }
     }
 
     /// Puts a question to the client.

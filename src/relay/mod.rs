@@ -32,6 +32,7 @@ mod tasks_modern;
 mod tasks_told;
 mod tool;
 mod uris;
+mod visits;
 mod write;
 
 use std::sync::Arc;

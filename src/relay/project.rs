@@ -2,15 +2,13 @@
 
 use bytes::Bytes;
 
-use super::answer::asking_result;
 use super::refusal::{Refusal, stub};
 use super::request::{Request, Subject};
 use super::states::{Bound, State};
 use crate::catalog::Route;
 use crate::config::Server;
 use crate::mcp::{
-    Answer, Revision, Round, URL_ELICITATION_REQUIRED, code_of, error_for, input_params, input_required,
-    method, to_legacy, to_modern,
+    Answer, Revision, Round, URL_ELICITATION_REQUIRED, code_of, error_for, to_legacy, to_modern,
 };
 use crate::wire::{
     self, Code, Edit, Kind, Message, Span, Text, edited, elements, error_with, members, quoted,
@@ -97,8 +95,8 @@ impl Request {
     }
 
     fn error(&self, server: &Server, from: Revision, error: &str, mut renamed: Vec<Edit>) -> Bytes {
-        if let Some(asked) = self.pages(from, error) {
-            return asked;
+        if let Some(told) = self.cannot_visit(from, error) {
+            return told;
         }
         if let Some(told) = self.lacks(server, from, error) {
             return told;
@@ -120,44 +118,18 @@ impl Request {
         Some(stub(self.speaks(), &self.id, &server.name, &text, None))
     }
 
-    /// Where an older server wants its user to go to pages first: the answer that asks for that, or that the client
-    /// cannot. The call is made again once the user has been there.
-    fn pages(&self, from: Revision, error: &str) -> Option<Bytes> {
+    /// That an older server wants the user to open a page, which its client cannot bring about.
+    fn cannot_visit(&self, from: Revision, error: &str) -> Option<Bytes> {
         let asks = self.is_modern && !from.is_modern() && code_of(error) == Some(URL_ELICITATION_REQUIRED);
-        if !asks || !matches!(self.subject, Subject::Tool | Subject::Prompt | Subject::Resource) {
+        if !asks || self.errand.guard.session().abilities().url {
             return None;
         }
-        if !self.errand.guard.session().abilities().url {
-            let data = r#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#;
-            let text = "the server wants its user to open a page, which this client did not declare (elicitation.url)";
-            return Some(error_with(Some(&self.id), Code::MissingCapability, text, data));
-        }
-        let [data] = members(error, ["data"]).ok()?;
-        let data = error.get(data?)?;
-        let [all] = members(data, ["elicitations"]).ok()?;
-        let all = data.get(all?)?;
-        let pages = elements(all).ok()?.into_iter().filter_map(|at| all.get(at));
-        let pages: Vec<_> = pages
-            .enumerate()
-            .map(|(n, page)| (format!("page-{}", n + 1), with_mode(&input_params(page))))
-            .collect();
-        let asked: Vec<_> = pages
-            .iter()
-            .map(|(key, page)| (key.as_str(), method::ELICITATION, Some(page.as_str())))
-            .collect();
-        let state = self.seal(&State::Visited);
-        (!asked.is_empty()).then(|| asking_result(&self.id, &input_required(&asked, Some(&state))))
+        let data = r#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#;
+        let text =
+            "the server wants the user to open a page, which this client did not declare (elicitation.url)";
+        Some(error_with(Some(&self.id), Code::MissingCapability, text, data))
     }
 }
 
 /// Longer results are not looked at for having nothing in them.
 const SHORT: usize = 1024;
-
-/// The raw params of an elicitation that sends its user to a page, and says so.
-fn with_mode(params: &str) -> String {
-    let mode = members(params, ["mode"]).ok().and_then(|[mode]| Text::of(params.get(mode?)?));
-    match params.strip_prefix('{') {
-        Some(rest) if mode.is_none() => format!(r#"{{"mode":"url",{rest}"#),
-        _ => params.to_owned(),
-    }
-}

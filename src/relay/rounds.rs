@@ -10,7 +10,6 @@ use aws_lc_rs::rand;
 use tokio::time::{Instant, sleep_until};
 
 use super::forward::{Answered, Broken};
-use super::legs::PATIENCE;
 use super::request::Request;
 use super::write::Input;
 use crate::catalog::Route;
@@ -21,18 +20,18 @@ use crate::upstream::Upstream;
 use crate::wire::{Kind, Message, Text, members, notification, quoted, request};
 
 /// Most rounds of one call.
-const ROUNDS: usize = 8;
+pub(super) const ROUNDS: usize = 8;
 /// How long a server that asks nothing and wants to be called again is left alone at first; each time twice as long.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// One of the questions of a round, in the client's words.
 pub(super) struct Question {
-    key: Box<str>,
-    method: Box<str>,
+    pub(super) key: Box<str>,
+    pub(super) method: Box<str>,
     /// The request without an id of its own.
-    text: Message,
+    pub(super) text: Message,
     /// The id of the elicitation that sends the user to a page.
-    page: Option<String>,
+    pub(super) page: Option<String>,
 }
 
 /// A question that the client has been asked.
@@ -141,7 +140,7 @@ impl Request {
             let way = self.way().ok_or_else(unheard)?;
             let leg = self.errand.guard.session().ask().map_err(|why| Broken::Refused(why.to_string()))?;
             let text = leg.write(&question.text);
-            open.push(Asked { question, leg, until: Instant::now() + PATIENCE });
+            open.push(Asked { question, leg, until: Instant::now() + self.patience() });
             self.put(way, text).await;
         }
         let mut said = Said::default();
@@ -168,7 +167,7 @@ impl Request {
             let Some(said) = said else { return Err(Broken::Refused("the client has left".into())) };
             if said.kind() == Kind::Notification {
                 if let Some(asked) = open.get_mut(at) {
-                    asked.until = Instant::now() + PATIENCE;
+                    asked.until = Instant::now() + self.patience();
                 }
                 continue;
             }
@@ -209,7 +208,7 @@ fn is_page(question: &Message) -> bool {
     matches!(question.params_members(["elicitationId"]), Ok([Some(_)]))
 }
 
-fn accepts(answer: &str) -> bool {
+pub(super) fn accepts(answer: &str) -> bool {
     let action = members(answer, ["action"]).ok().and_then(|[at]| answer.get(at?));
     action == Some(r#""accept""#)
 }

@@ -21,8 +21,6 @@ pub(super) enum State {
     Held(u128),
     /// `server` keeps its own state with the client: a raw JSON string.
     Servers { server: Box<str>, raw: Box<str> },
-    /// The client's user was sent to a page, and the call is to be made again.
-    Visited,
 }
 
 /// A state that is none of ours, is over, or came with another request. Which of them is nobody's business.
@@ -58,7 +56,6 @@ impl Bound {
         let (kind, server, inner) = match state {
             State::Held(number) => ("held", "", format!("{number:032x}")),
             State::Servers { server, raw } => ("server's", &**server, (**raw).to_owned()),
-            State::Visited => ("visited", "", String::new()),
         };
         let end = now().saturating_add(time.as_secs()).to_string();
         let plain = [kind, server, &*self.method, &self.asked, ANYBODY, &end, &inner].join("\n");
@@ -80,7 +77,6 @@ impl Bound {
         match kind {
             "held" => u128::from_str_radix(inner, 16).map(State::Held).map_err(|_| BadState),
             "server's" => Ok(State::Servers { server: server.into(), raw: inner.into() }),
-            "visited" => Ok(State::Visited),
             _ => Err(BadState),
         }
     }
@@ -115,11 +111,11 @@ mod tests {
         let keys = Keyring::random();
         let bound = call(r#"{"x":1,"y":[{"b":1.50,"a":2}]}"#);
         let server = State::Servers { server: "git_hub".into(), raw: "\"line\\nline\"".into() };
-        for state in [State::Held(u128::MAX - 7), server, State::Visited] {
+        for state in [State::Held(u128::MAX - 7), server] {
             let sealed = bound.seal(&keys, &state, HOUR);
             assert_eq!(bound.open(&keys, &sealed), Ok(state.clone()));
             let same = call(r#"{ "y" : [{"a":2,"b":1.5}], "x" : 1 }"#);
-            assert_eq!(same.open(&keys, &sealed), Ok(state));
+            assert_eq!(same.open(&keys, &sealed), Ok(state.clone()));
             let others = [
                 call(r#"{"x":1,"y":[{"b":1.50,"a":3}]}"#),
                 call("{}"),
@@ -138,7 +134,7 @@ mod tests {
             }
             assert_eq!(bound.open(&Keyring::random(), &sealed), Err(BadState));
             assert_eq!(bound.open(&keys, &format!("{sealed}-TAMPERED")), Err(BadState));
-            assert_eq!(bound.open(&keys, &bound.seal(&keys, &State::Visited, Duration::ZERO)), Err(BadState));
+            assert_eq!(bound.open(&keys, &bound.seal(&keys, &state, Duration::ZERO)), Err(BadState));
         }
         assert_eq!(bound.open(&keys, ""), Err(BadState));
         assert_eq!(bound.open(&keys, &keys.seal(PURPOSE, b"held\n\n")), Err(BadState));

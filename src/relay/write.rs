@@ -116,7 +116,7 @@ impl Request {
                 Vec::from_iter(at.map(|at| (at, (**raw).to_owned())))
             }
             // The round was ours.
-            Some(State::Visited | State::Held(_)) => retried(&self.message, None, None),
+            Some(State::Held(_)) => retried(&self.message, None, None),
             None => Vec::new(),
         }
     }

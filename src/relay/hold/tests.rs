@@ -324,17 +324,3 @@ async fn whoever_hangs_up_on_a_retry_ends_the_call() {
     assert_eq!(world.value(GAUGE), "0");
     assert_eq!(world.value(r#"trunkline_held_calls_total{result="cancelled",server="a"}"#), "1");
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_user_who_went_nowhere_ends_the_call_and_one_who_did_makes_it_again() {
-    let world = World::new("").await;
-    let state = Bound::to(&message(1, "")).seal(&world.relay.keys, &State::Visited, Duration::from_secs(60));
-    let went = with(&state, r#"{"a":{"action":"accept"},"b":{"action":"accept"}}"#);
-    let done = answer(world.call(&world.guest(None), message(2, &went), &[], true)).await.1.unwrap();
-    assert_eq!(done.body().unwrap(), "[]");
-    let declined = with(&state, r#"{"a":{"action":"accept"},"b":{"action":"decline"}}"#);
-    let done = answer(world.retry(&world.guest(None), message(2, &declined))).await.1.unwrap();
-    assert!(
-        done.body().unwrap().contains(r#""isError":true"#) && done.body().unwrap().contains("resultType")
-    );
-}
