@@ -91,6 +91,11 @@ impl Modern {
         serde_json::from_str(&self.headed(&text).ask(&text).await).unwrap()
     }
 
+    /// The answer to a call.
+    pub(crate) async fn call(&self, tool: &str, arguments: &str) -> Value {
+        self.json("tools/call", &format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#)).await
+    }
+
     /// Sends and reads events as they come.
     pub(crate) async fn stream(&self, text: &str) -> Events {
         Events::of(self.send(text).await).await
