@@ -268,6 +268,13 @@
 //! - **Ids of tasks are names**, always the same for the same task: server and id sealed with a key of their own. So a task
 //!   is found without a table, by any replica, and nobody can ask for one that he was not given. What a session started is
 //!   remembered besides, for the list and for what is told of a task.
+//! - **A task asks only while somebody waits for its result** (2025-11-25), and a client of the newer era does not wait: it
+//!   looks. So we wait in its place, while it does. Who listens to a task is told by looks of ours, which work for servers of
+//!   both eras and over any transport, where a stream of the server's would for some.
+//! - **A list is written at its first reading**, once for all who read the same: clients of both eras, with and without pages of
+//!   tools. A list that takes the place of one is written at once for the readers of that.
+//! - **A tool's result goes as its listed schema says**, not as it looks: where the schema was wrapped for clients that know
+//!   only objects, so is every result.
 //! - **URIs that results name are remembered**, some per server: servers hand out links to what they never list.
 //! - **A client that never named a level hears log messages from `info` on**: where several share a connection, another
 //!   client's wish for debugging is not its.
