@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::refusal::Refusal;
 use super::resources::{Key, own};
-use super::tasks_told::Looking;
+use super::tasks::Looking;
 use super::{Caller, Relay};
 use crate::catalog::{Route, View};
 use crate::fleet::Notice;
