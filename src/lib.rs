@@ -111,6 +111,13 @@
 //! more, makes the [`catalog::Part`]s anew whose listing or settings differ, stores, and sends a notice only if there was
 //! one. While a server is down its last listing stays, and its tools answer with a stub.
 //!
+//! **Both eras.** A new link is asked `server/discover` first, and `initialize` where the server does not know that, both
+//! under the attempt's deadline ([`upstream`], `greet`). A modern link has no sessions and all calls share it; what its
+//! server tells comes over one `subscriptions/listen` with the lists that it announces and all wanted URIs, and where
+//! wishes change the next one stands before the last is left. Over HTTP a server of both eras is spoken to in each
+//! client's: sessions get links of their own there, of the legacy era, until the server refuses one. Whoever answers a
+//! list that it answered before as if it had never heard of the revision has been replaced: it is greeted anew.
+//!
 //! **A session's own link.** Where a server hands out session ids, or the file says so (`scope`, `interactive`), a shared
 //! link would mix clients up. There a session's first call has a task of its own dial: with the client's capabilities, at
 //! the pace of the server, and never while the keeper says down. Calls wait for it side by side. The session holds a
@@ -228,6 +235,11 @@
 //!   and whose keeper is to be told what it met there.
 //! - **All servers' series are one collector** for the registry: it tells collectors apart by a sum of hashes, which two
 //!   servers can share.
+//! - **Every connection asks for the era anew**: it costs a legacy server one round trip, and finds out one that was
+//!   brought up to date, which nothing else shows. Only of a child that ends at the question, or never answers it, is
+//!   remembered for a day that `initialize` goes first; one that ends is started a second time within its first attempt.
+//! - **An answer to a call is no proof of another era**, since a tool can word it as it likes: it only makes the keeper
+//!   list at once, and the answer to that decides.
 //! - **A lost session is opened again at once**, once per `reconnectInterval`, whatever the pace says: a server that answers
 //!   404 is not away. Every other attempt waits its turn.
 //! - **A server stays "down" while it is tried again**, so its reason and its age never flicker. An attempt at an HTTP
