@@ -54,6 +54,13 @@
 //! **Batches.** In sessions of 2025-03-26 `front` gives each message of an array to the relay by itself and
 //! [joins](relay::Call::join) the calls into one, whose answers are gathered, or told as events like asides.
 //!
+//! **Without a session.** Clients of 2026-07-28 say with every request who asks. `front` tells a message's era by its body,
+//! judges a modern one in a fixed order, and gives it to the relay as that of a [guest](session::Sessions::guest): a
+//! session in no table, so that all else goes the same way. Its answer has the status of its error where it comes first,
+//! up to 10 s late; its events are written as the call tells them, without ids, and are kept nowhere: whoever hangs up has
+//! cancelled. `subscriptions/listen` is such a stream for notices: the relay [tells](relay::Listen) what of one its client
+//! asked for, under the request's id, and the guest holds the subscriptions for as long as it is open.
+//!
 //! **Everything else that a server answers** (prompts, resources, completion, tasks, and in a server's own view whatever we
 //! do not know) takes the same way: one place of the request is the client's own name or URI, and is replaced. Only a tool
 //! gets a stub; the others get `-32603` with the same words.

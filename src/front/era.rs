@@ -48,10 +48,11 @@ impl<'h> Version<'h> {
 impl Era {
     /// The era of `message`. One of a session costs a search through its text, and nothing is read again.
     pub(super) fn of(version: Version<'_>, message: &Message) -> Self {
-        let envelope = if is_marked(message.text()) { Envelope::read(message) } else { None };
+        let is_modern = version == Version::Modern;
+        let envelope = if is_modern || is_marked(message.text()) { Envelope::read(message) } else { None };
         match envelope {
             Some(envelope) => Self::Modern(envelope),
-            None if version == Version::Modern => Self::Bare,
+            None if is_modern => Self::Bare,
             None => Self::Legacy,
         }
     }
@@ -98,6 +99,8 @@ mod tests {
             let broken = r#"{"io.modelcontextprotocol/protocolVersion":7}"#;
             assert!(matches!(era(version, broken), Era::Modern(Err(_))), "{version:?}");
         }
+        let escaped = WHOLE.replace("Version", "\\u0056ersion");
+        assert!(matches!(era(Some("2026-07-28"), &escaped), Era::Modern(Ok(_))));
         for none in ["{}", r#"{"protocolVersion":"2026-07-28"}"#] {
             assert!(matches!(era(Some("2026-07-28"), none), Era::Bare));
             for version in [None, Some("2025-11-25"), Some("2099-01-01")] {

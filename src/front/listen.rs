@@ -93,7 +93,7 @@ impl Source {
                     Err(RecvError::Lagged(_)) => self.queue.extend(self.listen.missed()),
                     Err(RecvError::Closed) => self.end(),
                 },
-                message = self.listen.of_tasks() => self.queue.push_back(message),
+                more = self.listen.more() => self.queue.extend(more),
                 () = sleep(KEEP_ALIVE) => return Some((wire::comment(), self)),
             }
             if !self.listen.stands() {

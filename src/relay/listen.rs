@@ -6,22 +6,25 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::refusal::Refusal;
 use super::resources::{Key, own};
-use super::tasks_told::Looking;
+use super::tasks::Looking;
 use super::{Caller, Relay};
 use crate::catalog::{Route, View};
-use crate::fleet::{Notice, Snapshot};
+use crate::fleet::Notice;
 use crate::mcp::{Filter, TASKS_EXTENSION, acknowledged, declares, ended, lacking, method, tagged};
 use crate::session::Session;
-use crate::upstream::Upstream;
+use crate::upstream::{SubscribeError, Upstream};
 use crate::wire::{self, Code, Message, notification, quoted};
 
-/// How long the acknowledgement waits for servers to say that they will tell of a resource. Who has not by then is not
-/// in it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the acknowledgement waits for servers to say whether they will tell of a resource.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long until a server that was away is asked again.
+const REST: Duration = Duration::from_secs(5);
+/// Most resources that one client hears of: as much as a session may hold.
+const MOST: usize = 1024;
 /// What was read once already.
 const DEEPEST: usize = usize::MAX;
 /// How deep our own notifications nest, and more.
@@ -37,8 +40,22 @@ pub struct Listen {
     id: Bytes,
     /// What of its wishes is met.
     filter: Filter,
+    /// Resources that are in it, and whose servers have not said anything yet.
+    asking: Asking,
     looking: Looking,
     _place: OwnedSemaphorePermit,
+}
+
+/// Questions to servers whether they will tell of the resource with that URI.
+type Asking = JoinSet<(Box<str>, Said)>;
+
+/// What a server says to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Yes,
+    No,
+    /// It is away; it may say so later.
+    Nothing,
 }
 
 impl Relay {
@@ -60,49 +77,76 @@ impl Relay {
         let tasks = std::mem::take(&mut filter.tasks);
         let (tasks, looking) = self.look_at_tasks(caller, message, tasks);
         filter.tasks = tasks;
-        filter.uris = self.subscribed_to(caller, std::mem::take(&mut filter.uris)).await;
+        let asked = std::mem::take(&mut filter.uris);
+        let asking = self.subscribe_to(caller, &asked, &mut filter).await;
         filter.prompts &= self.serves(&caller.view, method::PROMPTS_LIST);
         filter.resources &= self.serves(&caller.view, method::RESOURCES_LIST);
         let (session, view) = (caller.session.clone(), caller.view.clone());
-        Ok(Listen { relay: self.clone(), session, view, id, filter, looking, _place: place })
+        Ok(Listen { relay: self.clone(), session, view, id, filter, asking, looking, _place: place })
     }
 
-    /// Subscribes to `uris` side by side, and gives those of which the client will hear.
-    async fn subscribed_to(&self, caller: &Caller, uris: Vec<Box<str>>) -> Vec<Box<str>> {
-        let until = Instant::now() + PATIENCE;
-        let snapshot = self.fleet.snapshot();
-        let mut asking = JoinSet::new();
-        for (place, uri) in uris.iter().enumerate() {
-            let Some((route, upstream)) = self.teller(&snapshot, &caller.view, uri) else { continue };
-            let (session, own) = (caller.session.clone(), own(&route).into_owned());
-            asking.spawn(async move {
-                let key = Key::of(&route.server, &own);
-                let kept = match upstream.subscribe(&own).await {
-                    Ok(subscription) => session.hold(&key, subscription) || session.holds(&key),
-                    Err(_) => false,
-                };
-                (place, kept)
-            });
+    /// Subscribes to `uris` side by side, and notes those of which the client will hear: of some perhaps later.
+    async fn subscribe_to(
+        self: &Arc<Self>,
+        caller: &Caller,
+        uris: &[Box<str>],
+        filter: &mut Filter,
+    ) -> Asking {
+        let mut asking = Asking::new();
+        let known = uris.iter().filter(|uri| self.teller(&caller.view, uri).is_some());
+        filter.uris = known.take(MOST).cloned().collect();
+        for uri in &filter.uris {
+            let asked = self.clone().ask(caller.session.clone(), caller.view.clone(), uri.clone());
+            asking.spawn(asked);
         }
-        let mut kept = vec![false; uris.len()];
-        while let Ok(Some(done)) = timeout_at(until, asking.join_next()).await {
-            if let Ok((place, true)) = done
-                && let Some(kept) = kept.get_mut(place)
-            {
-                *kept = true;
+        let (until, mut away) = (Instant::now() + PATIENCE, Vec::new());
+        while let Ok(Some(said)) = timeout_at(until, asking.join_next()).await {
+            match said {
+                Ok((uri, Said::No)) => filter.uris.retain(|wanted| *wanted != uri),
+                Ok((uri, Said::Nothing)) => away.push(uri),
+                Ok((_, Said::Yes)) | Err(_) => {}
             }
         }
-        uris.into_iter().zip(kept).filter_map(|(uri, kept)| kept.then_some(uri)).collect()
+        for uri in away {
+            asking.spawn(self.clone().ask_later(caller.session.clone(), caller.view.clone(), uri));
+        }
+        asking
     }
 
-    /// Whose the resource at `uri` is, if that server tells when it changes.
-    fn teller(&self, snapshot: &Snapshot, view: &View, uri: &str) -> Option<(Route, Arc<Upstream>)> {
+    /// Asks the server of `uri` to tell when it changes; the `session` holds what comes of it.
+    async fn ask(self: Arc<Self>, session: Arc<Session>, view: View, uri: Box<str>) -> (Box<str>, Said) {
+        let Some((route, upstream)) = self.teller(&view, &uri) else { return (uri, Said::Nothing) };
+        let own = own(&route);
+        let said = match upstream.subscribe(&own).await {
+            Ok(subscription) => {
+                let key = Key::of(&route.server, &own);
+                if session.hold(&key, subscription) || session.holds(&key) { Said::Yes } else { Said::No }
+            }
+            Err(SubscribeError::Refused(_)) => Said::No,
+            Err(SubscribeError::Unavailable(_)) => Said::Nothing,
+        };
+        (uri, said)
+    }
+
+    async fn ask_later(
+        self: Arc<Self>,
+        session: Arc<Session>,
+        view: View,
+        uri: Box<str>,
+    ) -> (Box<str>, Said) {
+        sleep(REST).await;
+        self.ask(session, view, uri).await
+    }
+
+    /// Whose the resource at `uri` is, unless that server is known not to tell when it changes.
+    fn teller(&self, view: &View, uri: &str) -> Option<(Route, Arc<Upstream>)> {
+        let snapshot = self.fleet.snapshot();
         let route = snapshot.catalog.resource(view, uri).or_else(|| {
             let server = self.sightings.owner(snapshot.catalog.servers(view), uri)?;
             Some(Route::to(server.clone(), quoted(uri).into()))
         })?;
         let upstream = snapshot.upstreams.get(&route.server)?.clone();
-        upstream.hello()?.offers.subscribe.then_some((route, upstream))
+        upstream.hello().is_none_or(|hello| hello.offers.subscribe).then_some((route, upstream))
     }
 }
 
@@ -133,16 +177,31 @@ impl Listen {
         }
     }
 
-    /// What one of the client's tasks tells next. Cancel-safe.
-    pub async fn of_tasks(&mut self) -> Bytes {
-        let told = self.looking.next().await;
-        Message::parse(told.clone(), DEEPEST).map_or(told, |told| tagged(&told, &self.id))
+    /// What the client hears besides, in its time. Cancel-safe.
+    pub async fn more(&mut self) -> Vec<Bytes> {
+        loop {
+            let said = tokio::select! {
+                Some(said) = self.asking.join_next() => said,
+                told = self.looking.next() => {
+                    let tell = |told: Message| tagged(&told, &self.id);
+                    return vec![Message::parse(told.clone(), DEEPEST).map_or(told, tell)];
+                }
+            };
+            match said {
+                // The server was away at first: a change may have been missed.
+                Ok((uri, Said::Yes)) => return self.wanted(vec![updated(&uri)]),
+                Ok((uri, Said::Nothing)) => {
+                    let (session, view) = (self.session.clone(), self.view.clone());
+                    self.asking.spawn(self.relay.clone().ask_later(session, view, uri));
+                }
+                // Nothing was promised but to tell what the server tells.
+                Ok((_, Said::No)) | Err(_) => {}
+            }
+        }
     }
 
     /// What a client hears that has missed something: all of what it wants to hear of may be another now.
     pub fn missed(&self) -> Vec<Bytes> {
-        let updated =
-            |uri: &str| notification(method::RESOURCES_UPDATED, &format!(r#"{{"uri":{}}}"#, quoted(uri)));
         let lists = self.relay.missed(&self.view);
         self.wanted(lists.into_iter().chain(self.filter.uris.iter().map(|uri| updated(uri))).collect())
     }
@@ -159,6 +218,11 @@ impl Listen {
         });
         wanted.map(|message| tagged(&message, &self.id)).collect()
     }
+}
+
+/// That the resource at `uri` is another now.
+fn updated(uri: &str) -> Bytes {
+    notification(method::RESOURCES_UPDATED, &format!(r#"{{"uri":{}}}"#, quoted(uri)))
 }
 
 fn needs_tasks(id: &[u8]) -> Bytes {

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
+use super::hold::{Bound, State};
 use super::refusal::{Refusal, stub};
 use super::request::{Request, Subject};
-use super::states::{Bound, State};
 use crate::catalog::Route;
 use crate::config::Server;
 use crate::mcp::{

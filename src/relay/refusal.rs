@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::answer::own_result;
-use super::states::BadState;
+use super::hold::BadState;
 use crate::mcp::{Level, Revision, Unable, method};
 use crate::names::ServerName;
 use crate::session::{BeginError, TooManyLegs};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 
 use super::call::Asides;
-use super::states::State;
+use super::hold::State;
 use super::{Refusal, Relay};
 use crate::catalog::{Audience, View};
 use crate::mcp::meta::RESERVED;

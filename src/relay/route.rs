@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::hold::State;
 use super::refusal::{Refusal, unavailable};
 use super::request::{Errand, Request, Subject};
-use super::states::State;
 use crate::catalog::Route;
 use crate::fleet::Snapshot;
 use crate::wire::Message;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::hold::State;
 use super::request::{Request, Subject};
-use super::states::State;
 use crate::catalog::Route;
 use crate::mcp::{
     Letter, Mirror, Revision, TASKS_EXTENSION, client_info, declaring, envelope_cuts, envelope_members,

@@ -56,12 +56,11 @@ impl Upstream {
             State::Ready(ready) => self.link_for(ready, session, 0).await?,
             // A session's own link may outlive the shared one.
             State::Idle | State::Connecting | State::Down(_) | State::Stopped => {
-                match self.own.ready(session) {
-                    Some(own) => own,
-                    None => {
-                        let ready = Box::pin(self.ready_after(0)).await?;
-                        self.link_for(ready, session, 0).await?
-                    }
+                if let Some(own) = self.own.ready(session) {
+                    own
+                } else {
+                    let ready = Box::pin(self.ready_after(0)).await?;
+                    self.link_for(ready, session, 0).await?
                 }
             }
         };
@@ -159,9 +158,10 @@ impl Upstream {
     /// Where the server cannot be asked, or does not want it.
     pub async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Subscription, SubscribeError> {
         let ready = self.ready().await.map_err(SubscribeError::Unavailable)?;
-        let subscribed = match ready.hello.offers.subscribe {
-            true => self.subscriptions.subscribe(uri).await,
-            false => Err(Missed::unknown()),
+        let subscribed = if ready.hello.offers.subscribe {
+            self.subscriptions.subscribe(uri).await
+        } else {
+            Err(Missed::unknown())
         };
         subscribed.map_err(|missed| match missed {
             Missed::Full => {

@@ -74,7 +74,7 @@ impl Exchange {
                 Ok(aside) if matches!(aside.kind(), Kind::Request | Kind::Notification) => return Ok(aside),
                 // It refuses what it agreed on, so it has been replaced: as good as a lost session.
                 Ok(answer) if disowns(flight.ready.hello.revision, &answer) => {
-                    self.end = Some(Err(Failure::SessionGone))
+                    self.end = Some(Err(Failure::SessionGone));
                 }
                 end => self.end = Some(end),
             }

@@ -125,7 +125,7 @@ impl Greeter<'_> {
             };
             match read(&answer)? {
                 Found::Other => {}
-                found => return Ok(found),
+                found @ (Found::Modern(_) | Found::Legacy(_) | Found::Unasked) => return Ok(found),
             }
         }
         Ok(Found::Other)
@@ -197,8 +197,12 @@ pub(super) fn refuses(failure: &Failure) -> bool {
     match failure {
         Failure::Status { code, .. } => *code < 500,
         Failure::Garbage(_) | Failure::Unsupported(_) => true,
-        Failure::Cut(_) | Failure::TooLarge(_) | Failure::SessionGone => false,
-        Failure::Unreachable(_) | Failure::Unauthorized { .. } | Failure::Busy { .. } => false,
+        Failure::Cut(_)
+        | Failure::TooLarge(_)
+        | Failure::SessionGone
+        | Failure::Unreachable(_)
+        | Failure::Unauthorized { .. }
+        | Failure::Busy { .. } => false,
     }
 }
 

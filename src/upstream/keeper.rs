@@ -11,11 +11,12 @@ use super::ear::{Ear, Heard};
 use super::handshake::{Attempt, Face};
 use super::lists::list;
 use super::pace::Pace;
+use super::refresh::{jittered, offered, refresh, soon, tells_all};
 use super::state::{Ready, State, Why, ends_link};
 use super::{LATE_CALLS, Upstream};
 use crate::catalog::Listing;
 use crate::config::{Limits, Reach};
-use crate::mcp::{Feature, Features, Offers};
+use crate::mcp::{Feature, Features};
 use crate::metrics;
 use crate::transport::Failure;
 
@@ -215,11 +216,11 @@ impl Keeper {
                     if let Some(failure) = self.listed(ready, listed, std::mem::take(&mut announce)) {
                         return End::Failed(failure);
                     }
-                    // Where the server tells of changes we need not ask often; a wish in the meantime stands.
-                    let refresh = match upstream.unlisted() {
-                        Some(_) => self.limits.reconnect_interval.min(self.limits.refresh_interval),
-                        None if hears => self.limits.refresh_interval * 10,
-                        None => self.limits.refresh_interval,
+                    // A wish in the meantime stands.
+                    let refresh = if upstream.unlisted().is_some() {
+                        interval.min(self.limits.refresh_interval)
+                    } else {
+                        refresh(&self.limits, hears, upstream.listing().as_deref())
                     };
                     if next_list.is_none() {
                         wanted = Features::ALL;
@@ -370,32 +371,6 @@ impl Keeper {
 
 /// How long an attempt may take while an HTTP server is down: as long as the usual pace.
 const RETRY_TIME: Duration = Duration::from_secs(10);
-/// Between two list requests that a server asked for.
-const LIST_PACE: Duration = Duration::from_secs(1);
-/// When to list because somebody asked for it: now, unless it was done a moment ago.
-fn soon(planned: Option<Instant>, listed_at: Option<Instant>) -> Instant {
-    let now = Instant::now();
-    let earliest = listed_at.map_or(now, |at| now.max(at + LIST_PACE));
-    planned.map_or(earliest, |at| at.min(earliest))
-}
-
-/// What a server says it has. Tools are listed in any case.
-fn offered(offers: &Offers) -> Features {
-    let has = |feature: &Feature| match feature {
-        Feature::Tool => true,
-        Feature::Prompt => offers.prompts,
-        Feature::Resource | Feature::Template => offers.resources,
-    };
-    Feature::ALL.into_iter().filter(has).collect()
-}
-
-/// Whether a server tells of every change, so that it need not be asked often.
-fn tells_all(offers: &Offers) -> bool {
-    offers.tools_changed
-        && (offers.prompts_changed || !offers.prompts)
-        && (offers.resources_changed || !offers.resources)
-}
-
 async fn due(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
@@ -409,12 +384,6 @@ pub(super) async fn finished<T>(running: &mut Option<Running<T>>) -> T {
         Some(running) => running.await,
         None => std::future::pending().await,
     }
-}
-
-/// Up to a tenth later, so that many upstreams do not list all at once.
-fn jittered(interval: Duration, salt: u64) -> Duration {
-    let tenths = u32::try_from(salt.wrapping_mul(2_654_435_761) % 100).unwrap_or_default();
-    interval + interval * tenths / 1000
 }
 
 fn slow(what: &str, limit: Duration) -> String {

@@ -50,7 +50,7 @@ pub(super) struct Listener {
     deaf: bool,
     told: VecDeque<Heard>,
     /// What one of two streams has told, and the other may.
-    twins: VecDeque<(u64, Message)>,
+    twins: VecDeque<(bool, Message)>,
 }
 
 /// What happens next.
@@ -119,8 +119,8 @@ impl Listener {
     fn take(&mut self, event: Event) -> Result<(), Failure> {
         match event {
             Event::Piped(said) => self.piped(said?),
-            Event::Current(Ok(said)) if said.kind() == Kind::Notification => self.tell(said, false),
-            Event::Leaving(Ok(said)) if said.kind() == Kind::Notification => self.tell(said, true),
+            Event::Current(Ok(said)) if said.kind() == Kind::Notification => self.tell(&said, false),
+            Event::Leaving(Ok(said)) if said.kind() == Kind::Notification => self.tell(&said, true),
             Event::Coming(Ok(said)) if said.method() == method::ACKNOWLEDGED => self.acknowledged(&said),
             Event::Coming(Ok(said)) if said.kind() == Kind::Notification => {} // not before it is granted
             Event::Leaving(_) | Event::Left => self.leave(),
@@ -251,19 +251,18 @@ impl Listener {
             Some(id) if is(coming, id) && message.method() == method::ACKNOWLEDGED => {
                 self.acknowledged(&message);
             }
-            Some(id) if is(self.current.as_ref(), id) => self.tell(message, false),
+            Some(id) if is(self.current.as_ref(), id) => self.tell(&message, false),
             Some(_) => {} // of a stream that is left
             None => self.told.push_back(Heard::Message(message)),
         }
     }
 
     /// Tells what came, once: while there are two streams, it comes over both.
-    fn tell(&mut self, message: Message, leaving: bool) {
-        let mut cuts: Vec<_> = envelope_cuts(&message).into_iter().map(|at| (at, &b""[..])).collect();
+    fn tell(&mut self, message: &Message, leaving: bool) {
+        let mut cuts: Vec<_> = envelope_cuts(message).into_iter().map(|at| (at, &b""[..])).collect();
         let Ok(message) = Message::parse(message.splice(&mut cuts), usize::MAX) else { return };
         if self.leaving.is_some() {
-            let over = u64::from(leaving);
-            let twin = |(other, told): &(u64, Message)| *other != over && told.text() == message.text();
+            let twin = |(left, told): &(bool, Message)| *left != leaving && told.text() == message.text();
             if let Some(place) = self.twins.iter().position(twin) {
                 self.twins.remove(place);
                 return;
@@ -271,7 +270,7 @@ impl Listener {
             if self.twins.len() >= TWINS {
                 self.twins.pop_front();
             }
-            self.twins.push_back((over, message.clone()));
+            self.twins.push_back((leaving, message.clone()));
         }
         self.told.push_back(Heard::Message(message));
     }

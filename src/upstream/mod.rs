@@ -20,6 +20,7 @@ mod lists;
 mod news;
 mod own;
 mod pace;
+mod refresh;
 mod state;
 mod subscriptions;
 mod tender;

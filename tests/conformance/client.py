@@ -1,12 +1,12 @@
-"""What the suite runs as the client under test: trunkline with the suite's server behind it, and in front a client of
-ours of the era that is named. It lists everything, reads, and calls what the suite says, else each tool once; questions
-are answered by the defaults they come with."""
+"""What the suite runs as the client under test, `client.py ERA FOLDER URL`: trunkline with the suite's server behind it,
+and in front a client of ours of that era. It lists everything, reads, and calls what the suite says, else each tool
+once; questions are answered by the defaults they come with. The folder, which must not exist, is for the logs."""
 
 import contextlib
 import json
 import os
 import sys
-import tempfile
+import traceback
 from pathlib import Path
 
 import wirings
@@ -46,16 +46,23 @@ def use(client: Client) -> None:
         print(prompt["name"], client.request("prompts/get", {"name": prompt["name"]}))
 
 
-def main(era: str, upstream: str) -> None:
-    with tempfile.TemporaryDirectory(prefix="trunkline-client-") as folder:
-        # The suite's server takes handshakes, too, which a legacy client would get.
-        modern = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"] == MODERN
-        entry = {"url": upstream, "naming": "plain"} | ({"protocol": "modern"} if modern and era == "legacy" else {})
-        with wirings.behind(Path(folder), {"suite": entry}) as base:
-            front = {"legacy": Legacy, "modern": Modern}[era]
-            with contextlib.closing(front(f"{base}/suite", CAPABILITIES)) as client:
-                use(client)
+def main(era: str, folder: Path, upstream: str) -> None:
+    # The suite's server takes handshakes, too, which a legacy client would get.
+    modern = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"] == MODERN
+    entry = {"url": upstream, "naming": "plain"} | ({"protocol": "modern"} if modern and era == "legacy" else {})
+    with wirings.behind(folder, {"suite": entry}) as base:
+        front = {"legacy": Legacy, "modern": Modern}[era]
+        with contextlib.closing(front(f"{base}/suite", CAPABILITIES)) as client:
+            use(client)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    # The suite keeps for itself what is printed, and may end us.
+    place = Path(sys.argv[2])
+    place.mkdir()
+    with (place / "client.log").open("w", buffering=1) as said, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            main(sys.argv[1], place, sys.argv[3])
+        except Exception:
+            traceback.print_exc()
+            raise

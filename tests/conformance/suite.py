@@ -126,12 +126,14 @@ def server(suite: Suite, url: str, revision: str, output: Path) -> Result:
 
 
 def client(command: list[str], revision: str, output: Path) -> Result:
-    """Runs the client scenarios with this command as the client."""
+    """Runs the client scenarios with this command, and a folder for its logs, as the client."""
     result = Result(None)
     output.mkdir()
 
     def run(scenario: str) -> str:
-        arguments = ["--command", shlex.join(command), "--scenario", scenario, "--spec-version", revision]
+        place = output / f"{scenario}-logs"
+        started = shlex.join([*command, str(place)])
+        arguments = ["--command", started, "--scenario", scenario, "--spec-version", revision]
         done = subprocess.run(
             NEW.command("client", *arguments, "-o", str(output / scenario)),
             capture_output=True,
@@ -140,7 +142,8 @@ def client(command: list[str], revision: str, output: Path) -> Result:
             cwd=HERE,
             env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         )
-        return (done.stdout + done.stderr)[-3000:]
+        logs = "".join(f"{log.name}: {log.read_text(errors='replace')[-3000:]}\n" for log in sorted(place.glob("*.log")))
+        return (done.stdout + done.stderr)[-3000:] + logs
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for scenario, words in zip(CLIENT_SCENARIOS[revision], pool.map(run, CLIENT_SCENARIOS[revision])):

@@ -2,10 +2,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Events, Everything, Modern, World, entries, everything, file, process, until};
+use crate::support::{
+    Client, Events, Everything, Fake, Modern, Reply, Script, Seen, Step, World, entries, everything, file,
+    process, until,
+};
 
 const WATCHED: &str = r#"{"uri":"test://watched-resource"}"#;
 
@@ -176,6 +181,74 @@ async fn a_server_of_both_eras_is_spoken_to_as_its_client_speaks() {
     // A child belongs to one of them: the first that it hears.
     let world = world(everything(&["--era", "both"]).await).await;
     assert_eq!(whoami(&Client::open(&world, "/mcp").await).await["revision"], "2026-07-28");
+}
+
+/// How a server is once it was tried which answers so when it is asked for its revisions, and what it was asked then.
+async fn tried(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> (Value, Vec<String>) {
+    let up = Fake::http(Script { discovering: Some(Arc::new(answer)), ..Script::default() });
+    let limits = "reconnectInterval: 1h";
+    let world = World::start(&file(limits, &entries(&[("up", up.entry())]))).await.ready().await;
+    let how = until("it was tried", async || {
+        let how = world.server("up").await;
+        (how["state"] != "connecting").then_some(how)
+    })
+    .await;
+    let asked = up.seen().into_iter().map(|seen| seen.method);
+    (how, asked.filter(|method| ["server/discover", "initialize"].contains(&&**method)).collect())
+}
+
+fn fails(code: i32, id: &str, data: &str) -> Reply {
+    Reply::Text(format!(r#"{{"jsonrpc":"2.0"{id},"error":{{"code":{code},"message":"no session"{data}}}}}"#))
+}
+
+#[tokio::test]
+async fn a_servers_answer_to_the_question_tells_its_era() {
+    let (asked, both) = ("server/discover", ["server/discover", "initialize"]);
+    let with_id = r#","id":$ID"#;
+    let status = |code| Reply::Status(code, vec![]);
+    let legacy = [
+        fails(-32601, with_id, ""),
+        fails(-32602, with_id, ""),
+        fails(-32600, with_id, ""),
+        fails(-32000, "", ""),
+        fails(-32022, with_id, r#","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}"#),
+        Reply::Result("{}".into()),
+        Reply::Result(r#"{"supportedVersions":["2025-11-25"],"capabilities":{}}"#.into()),
+        Reply::Text("<html>hello</html>".into()),
+        Reply::Steps(vec![Step::Cut]),
+    ];
+    let statuses = [400, 404, 405, 406, 415, 422, 500, 202].map(status);
+    for reply in legacy.into_iter().chain(statuses) {
+        let shown = format!("{reply:?}");
+        let (how, methods) = tried(move |_| reply.clone()).await;
+        assert_eq!((&how["state"], &how["era"]), (&json!("ready"), &json!("legacy")), "{shown}: {how}");
+        assert_eq!(methods, both, "{shown}");
+    }
+    for (reply, state) in [
+        (fails(-32020, with_id, ""), "down"),
+        (fails(-32021, with_id, ""), "down"),
+        (fails(-32022, with_id, r#","data":{"supported":["2099-01-01"]}"#), "down"),
+        (status(503), "down"),
+        (status(502), "down"),
+        (status(401), "needsAuthorization"),
+    ] {
+        let shown = format!("{reply:?}");
+        let (how, methods) = tried(move |_| reply.clone()).await;
+        assert_eq!(how["state"], state, "{shown}: {how}");
+        assert_eq!(methods, [asked], "{shown}: no verdict about its era");
+    }
+    // It is asked again where it names what we speak.
+    let times = AtomicU32::new(0);
+    let (how, methods) = tried(move |_| match times.fetch_add(1, Ordering::Relaxed) {
+        0 => fails(-32022, r#","id":$ID"#, r#","data":{"supported":["2026-07-28"]}"#),
+        _ => Reply::Result(r#"{"supportedVersions":["2099-01-01","2026-07-28"],"capabilities":{}}"#.into()),
+    })
+    .await;
+    assert_eq!(
+        (&how["era"], &methods[..]),
+        (&json!("modern"), &[asked, asked].map(String::from)[..]),
+        "{how}"
+    );
 }
 
 /// A child that keeps the first line it reads, and then is a legacy server: but for what `at_discover` does where the

@@ -68,8 +68,12 @@ async fn a_state_is_good_for_its_own_call_and_once() {
     let with = |state: &str| params("who", arguments, Some((state, &agreed(&key))));
     let quoted = |state: &str| format!("\"{state}\"");
 
-    let mut tampered =
-        vec![format!("{state}-TAMPERED"), format!("{state}A"), state[1..].into(), String::new()];
+    let mut tampered = vec![
+        format!("{state}-TAMPERED"),
+        format!("{state}A"),
+        state.chars().skip(1).collect(),
+        String::new(),
+    ];
     tampered.extend([changed(&state, 4), changed(&state, state.len() / 2), changed(&state, state.len() - 9)]);
     let mut bad: Vec<_> = tampered.iter().map(|state| with(&quoted(state))).collect();
     bad.extend(["7", "{}", "[]"].map(with));

@@ -502,6 +502,46 @@ async fn whoever_listens_hears_what_was_asked_for_under_its_id() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_away_is_asked_to_tell_once_it_is_back() {
+    let up = Fake::http(full("up"));
+    let file = file("reconnectInterval: 1s", &entries(&[("up", up.entry())]));
+    let world = World::start(&file).await.ready().await;
+    up.leave().await;
+    world.is("up", "down").await;
+    let client = Modern::new(&world, "/mcp");
+    let (ack, mut events) = client.listen(r#"{"resourceSubscriptions":["test://up/one"]}"#).await;
+    assert_eq!(ack["params"]["notifications"]["resourceSubscriptions"], json!(["test://up/one"]));
+    up.back();
+    let told = next(&mut events).await;
+    assert_eq!(told["params"]["uri"], "test://up/one", "a change may have been missed: {told}");
+    assert_eq!(up.seen_of("resources/subscribe").len(), 1);
+    up.say(&UPDATED.replace("$URI", "test://up/one"));
+    assert!(events.next().await.unwrap().contains("1.50"));
+}
+
+#[tokio::test]
+async fn headers_that_repeat_arguments_are_judged() {
+    let noted = r#"{"name":"who","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}"#;
+    let (world, up) = one(Script { tools: vec![noted.into()], ..Script::default() }).await;
+    let client = Modern::new(&world, "/mcp");
+    for (arguments, header, code) in [
+        (r#"{"region":"eu"}"#, "eu", None),
+        (r#"{"region":"eu"}"#, "=?base64?ZXU=?=", None),
+        ("{}", "", None),
+        (r#"{"region":"eu"}"#, "", Some(-32020)),
+        (r#"{"region":"eu"}"#, "EU", Some(-32020)),
+        (r#"{"region":"eu"}"#, "=?base64?ZXU?=", Some(-32020)),
+    ] {
+        let text = client.calling("who_mcp_one", arguments);
+        let told = client.headed(&text).with("mcp-param-region", header).post(&text).await;
+        let answer: Value = serde_json::from_str(&told.text).unwrap();
+        let status = if code.is_some() { 400 } else { 200 };
+        assert_eq!((told.status, answer["error"]["code"].as_i64()), (status, code), "{arguments} {header}");
+    }
+    assert_eq!(up.seen_of("tools/call").len(), 3);
+}
+
+#[tokio::test]
 async fn a_stream_of_changes_shows_that_it_lives_and_ends_gracefully() {
     let (mut world, one) = one(full("one")).await;
     let client = Modern::new(&world, "/mcp");

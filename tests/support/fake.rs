@@ -110,6 +110,9 @@ impl Seen {
             }
             "tools/call" => (script.call)(self),
             "ping" => Reply::Result("{}".into()),
+            "server/discover" if script.discovering.is_some() => {
+                script.discovering.as_ref().map_or(Reply::Stall, |answer| answer(self))
+            }
             "server/discover" => match &script.discovery {
                 Some(capabilities) => Reply::Result(format!(
                     r#"{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{capabilities},"ttlMs":0,"cacheScope":"private"}}"#

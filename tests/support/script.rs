@@ -23,6 +23,8 @@ pub(crate) struct Script {
     pub(crate) capabilities: Option<String>,
     /// It speaks 2026-07-28 alone, and has this, raw.
     pub(crate) discovery: Option<String>,
+    /// What it answers to `server/discover`, in place of what follows from that.
+    pub(crate) discovering: Option<Arc<dyn Fn(&Seen) -> Reply + Send + Sync>>,
     /// What it wants models to know.
     pub(crate) instructions: Option<String>,
     /// It answers `initialize` only once this is cancelled.
@@ -40,7 +42,7 @@ pub(crate) struct Script {
 }
 
 /// What a fake server answers to one request.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// This result.
     Result(String),
@@ -80,6 +82,7 @@ impl Default for Script {
             capabilities: None,
             instructions: None,
             discovery: None,
+            discovering: None,
             greets_after: None,
             other: Arc::new(|seen| panic!("unexpected {}", seen.method)),
             list: None,

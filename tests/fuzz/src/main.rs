@@ -60,12 +60,11 @@ fn run(name: &str, target: Target, args: &Args) -> anyhow::Result<Result<u64, Fi
     let corpus = corpus(name)?;
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {})); // the finding tells it
-    let result = match args.seed {
-        Some(seed) => again(target, &corpus, seed).map(|()| 1),
-        None => {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            drive(target, &corpus, since.as_secs() << 32, Duration::from_secs(args.seconds))
-        }
+    let result = if let Some(seed) = args.seed {
+        again(target, &corpus, seed).map(|()| 1)
+    } else {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        drive(target, &corpus, since.as_secs() << 32, Duration::from_secs(args.seconds))
     };
     std::panic::set_hook(hook);
     Ok(result)

@@ -40,7 +40,7 @@ fn envelope(input: &[u8]) -> Result<(), String> {
     must(is_json(&text), "a message that is no JSON")?;
     let read = Envelope::read(&message);
     let cut: Vec<Edit> = mcp::envelope_cuts(&message).into_iter().map(|at| (at, String::new())).collect();
-    let without = edited(&message, cut)?;
+    let without = edited(&message, &cut)?;
     must(!matches!(Envelope::read(&without), Some(Ok(_))), "an envelope that was cut is read")?;
     must(metas(&without).iter().all(|key| !is_envelope(key)), "a key of the envelope is left")?;
     must(
@@ -48,20 +48,20 @@ fn envelope(input: &[u8]) -> Result<(), String> {
         "too much was cut",
     )?;
     let ours = mcp::envelope_members(Revision::LATEST, "{}", mcp::IDENTITY, None);
-    let with = edited(&message, mcp::enveloped(&message, &ours))?;
+    let with = edited(&message, &mcp::enveloped(&message, &ours))?;
     must(with.id() == message.id() && with.method() == message.method(), "more than `params` was changed")?;
     if message.params_members(["_meta"]).is_ok() {
         match Envelope::read(&with).ok_or("our envelope is not there")? {
             Ok(envelope) => {
-                must(with.slice(envelope.capabilities) == Some("{}"), "the client's capabilities are left")?
+                must(with.slice(envelope.capabilities) == Some("{}"), "the client's capabilities are left")?;
             }
             Err(why) => must(why.contains("twice"), &why)?, // its progress token: refused before
         }
     }
-    let first = edited(&message, mcp::retried(&message, None, None))?;
+    let first = edited(&message, &mcp::retried(&message, None, None))?;
     must(Retry::read(&first) == Ok(None), "a first request brings input")?;
     if message.params().is_some() {
-        let retry = edited(&message, mcp::retried(&message, Some(&[("k\"", "1")]), Some("\"s\"")))?;
+        let retry = edited(&message, &mcp::retried(&message, Some(&[("k\"", "1")]), Some("\"s\"")))?;
         let brought = Retry::read(&retry)?.ok_or("a retry brings nothing")?;
         must(brought.state.as_deref() == Some("s") && brought.responses.len() == 1, "a retry brings else")?;
     }
@@ -74,7 +74,7 @@ fn envelope(input: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-fn edited(message: &Message, edits: Vec<Edit>) -> Result<Message, String> {
+fn edited(message: &Message, edits: &[Edit]) -> Result<Message, String> {
     let mut edits: Vec<_> = edits.iter().map(|(at, with)| (at.clone(), with.as_bytes())).collect();
     parse(message.splice(&mut edits)).ok_or_else(|| "an edit leaves no message".into())
 }

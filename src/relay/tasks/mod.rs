@@ -3,10 +3,18 @@
 //! A client knows a task by an id of ours, in which the server and its own id are sealed: so no state is needed to find a
 //! task, and no client can ask for one that it was not given.
 
+mod awaited;
+mod converted;
+mod modern;
+mod told;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use indexmap::IndexSet;
+
+pub(super) use awaited::Awaited;
+pub(super) use told::Looking;
 
 use super::Relay;
 use super::answer::own_result;

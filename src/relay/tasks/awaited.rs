@@ -10,15 +10,15 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::call::{Call, Step};
-use super::hold::answers;
-use super::holds::{Holds, Room};
-use super::request::{Errand, Request, Subject};
-use super::{Caller, Refusal, Relay};
 use crate::catalog::Route;
 use crate::mcp::{Retry, Shown, method};
 use crate::metrics::Held;
 use crate::names::ServerName;
+use crate::relay::call::{Call, Step};
+use crate::relay::hold::answers;
+use crate::relay::hold::{Holds, Room};
+use crate::relay::request::{Errand, Request, Subject};
+use crate::relay::{Caller, Refusal, Relay};
 use crate::session::Session;
 use crate::upstream::Upstream;
 use crate::wire::{self, Code, Message, quoted};
@@ -34,7 +34,7 @@ const ID: &str = "trunkline-task";
 
 /// The tasks that are waited for, by server and its raw id.
 #[derive(Debug, Default)]
-pub(super) struct Awaited(Mutex<HashMap<Key, Arc<Open>>>);
+pub(in crate::relay) struct Awaited(Mutex<HashMap<Key, Arc<Open>>>);
 
 type Key = (ServerName, Bytes);
 
@@ -52,16 +52,16 @@ struct Open {
 
 /// Something that a task asks for.
 #[derive(Debug, Clone)]
-pub(super) struct Question {
+pub(in crate::relay) struct Question {
     /// Its name for the client, never used again.
-    pub(super) key: Box<str>,
+    pub(in crate::relay) key: Box<str>,
     /// What is asked, under the id that the wait has for it.
-    pub(super) request: Message,
+    pub(in crate::relay) request: Message,
 }
 
 impl Relay {
     /// What the task at `route` of `upstream` asks for, which it says it does.
-    pub(super) async fn asked_by_task(
+    pub(in crate::relay) async fn asked_by_task(
         self: &Arc<Self>,
         request: &Request,
         upstream: &Arc<Upstream>,
@@ -141,7 +141,7 @@ async fn wait(errand: Errand, message: Message, upstream: Arc<Upstream>, route: 
 
 impl Awaited {
     /// Gives the task at `route` those answers that a `tasks/update` has. What else it has means nothing.
-    pub(super) fn deliver(&self, route: &Route, update: &Message) -> Result<(), Refusal> {
+    pub(in crate::relay) fn deliver(&self, route: &Route, update: &Message) -> Result<(), Refusal> {
         let said = Retry::read(update).map_err(Refusal::BadParams)?;
         let said = said.ok_or_else(|| Refusal::BadParams("`inputResponses` is missing".into()))?;
         let Some(open) = self.all().get(&(route.server.clone(), route.name.clone())).cloned() else {

@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::call::Step;
-use super::{Caller, Relay, tasks};
 use crate::mcp::{Shown, Task, TaskStatus, method, task_notice};
+use crate::relay::call::Step;
+use crate::relay::{Caller, Relay, tasks};
 use crate::wire::{Kind, Message, notification, quoted};
 
 /// Most tasks that one stream tells of.
@@ -26,14 +26,14 @@ const SELDOM: Duration = Duration::from_secs(30);
 
 /// Tasks that are looked at, until it is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Looking {
+pub(in crate::relay) struct Looking {
     told: Option<mpsc::Receiver<Bytes>>,
     _looking: JoinSet<()>,
 }
 
 impl Looking {
     /// The next notification; never ends. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Bytes {
+    pub(in crate::relay) async fn next(&mut self) -> Bytes {
         match &mut self.told {
             Some(told) => match told.recv().await {
                 Some(message) => message,
@@ -47,7 +47,7 @@ impl Looking {
 impl Relay {
     /// Looks at those of `tasks` that are ours, for `caller`, who wants to hear of them by its request `listen`. Gives their
     /// ids.
-    pub(super) fn look_at_tasks(
+    pub(in crate::relay) fn look_at_tasks(
         self: &Arc<Self>,
         caller: &Caller,
         listen: &Message,

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::forward::{Answered, Broken};
-use super::request::Request;
-use super::write::Input;
 use crate::catalog::Route;
 use crate::config::Server;
 use crate::mcp::{Round, Task, TaskStatus, method};
+use crate::relay::forward::{Answered, Broken};
+use crate::relay::request::Request;
+use crate::relay::write::Input;
 use crate::upstream::Upstream;
 use crate::wire::{self, Kind, Message, members, quoted};
 
@@ -24,7 +24,7 @@ const SELDOM: Duration = Duration::from_secs(30);
 
 impl Request {
     /// Calls the tool anew as a client that takes tasks, and gives what came of the task.
-    pub(super) async fn see_through(
+    pub(in crate::relay) async fn see_through(
         &self,
         upstream: &Arc<Upstream>,
         server: &Server,

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::forward::{Answered, Broken};
-use super::refusal::Refusal;
-use super::request::Request;
-use super::tasks::started;
-use super::tasks_awaited::Question;
+use super::awaited::Question;
+use super::started;
 use crate::catalog::Route;
 use crate::config::{Scope, Server};
 use crate::mcp::{
     Revision, TASKS_EXTENSION, Task, TaskStatus, error_for, input_params, lacking, method, task_members,
     without_related,
 };
+use crate::relay::forward::{Answered, Broken};
+use crate::relay::refusal::Refusal;
+use crate::relay::request::Request;
 use crate::upstream::Upstream;
 use crate::wire::{self, Code, Kind, Message, members, quoted};
 
 impl Request {
     /// Answers a modern client's `tasks/get`, `tasks/update` or `tasks/cancel`; `None` where the client cancelled it.
-    pub(super) async fn about_task(&self) -> Option<Bytes> {
+    pub(in crate::relay) async fn about_task(&self) -> Option<Bytes> {
         if !self.takes_tasks() {
             let text = format!("{} is for clients that declare tasks", self.message.method());
             let data = lacking(TASKS_EXTENSION);
@@ -51,12 +51,16 @@ impl Request {
     }
 
     /// Whether others than the client that started it can reach a task of `server`.
-    pub(super) fn shares_tasks(server: &Server) -> bool {
+    pub(in crate::relay) fn shares_tasks(server: &Server) -> bool {
         !server.interactive && server.scope != Scope::Session
     }
 
     /// Starts the tool as a task, and answers with that.
-    pub(super) async fn start_task(&self, upstream: &Arc<Upstream>, route: &Route) -> Option<Bytes> {
+    pub(in crate::relay) async fn start_task(
+        &self,
+        upstream: &Arc<Upstream>,
+        route: &Route,
+    ) -> Option<Bytes> {
         let (server, count) = (upstream.server(), self.count(upstream));
         let write = |to, id| self.write_as_task(route, to, id, server.max_total);
         let answer = match self.forward(upstream, &server, server.timeout, &write).await {

@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::hold::Held;
+use super::Held;
 use crate::config::Limits;
 use crate::metrics::{self, HoldGuard};
 use crate::upstream::Upstream;
 
 /// All of them. Each is in a task of its own, which goes on with the call and ends it when its time is over.
 #[derive(Debug)]
-pub(super) struct Holds {
+pub(in crate::relay) struct Holds {
     waiting: Mutex<HashMap<u128, Slot>>,
     room: Arc<Semaphore>,
     /// Most calls to one server that may ask.
@@ -42,20 +42,20 @@ impl std::fmt::Debug for Slot {
 
 /// A call's right to ask, counted for all and for its server.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(in crate::relay) struct Room {
     _permit: OwnedSemaphorePermit,
     counted: HoldGuard,
 }
 
 impl Room {
     /// Gives it back.
-    pub(super) fn end(self, result: metrics::Held) {
+    pub(in crate::relay) fn end(self, result: metrics::Held) {
         self.counted.end(result);
     }
 }
 
 impl Holds {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(in crate::relay) fn new(limits: &Limits) -> Self {
         Self {
             waiting: Mutex::default(),
             room: Arc::new(Semaphore::new(limits.holds)),
@@ -66,12 +66,12 @@ impl Holds {
     }
 
     /// How long a client may take to come back.
-    pub(super) fn time(&self) -> Duration {
+    pub(in crate::relay) fn time(&self) -> Duration {
         self.time
     }
 
     /// Room for one more call of `upstream` that asks its client; `None` where there is none.
-    pub(super) fn room(&self, upstream: &Upstream) -> Option<Room> {
+    pub(in crate::relay) fn room(&self, upstream: &Upstream) -> Option<Room> {
         let counted = upstream.series().hold(self.of_one)?;
         match self.room.clone().try_acquire_owned() {
             Ok(permit) => Some(Room { _permit: permit, counted }),
@@ -83,26 +83,26 @@ impl Holds {
     }
 
     /// A number that no other call has.
-    pub(super) fn number() -> u128 {
+    pub(in crate::relay) fn number() -> u128 {
         let mut number = [0; 16];
         rand::fill(&mut number).expect("the system gives random bytes");
         u128::from_be_bytes(number)
     }
 
     /// Goes on with `held` in a task of `tasks` until its client comes back for `number`, or its time is over.
-    pub(super) fn park(self: &Arc<Self>, tasks: &TaskTracker, number: u128, held: Held) {
+    pub(in crate::relay) fn park(self: &Arc<Self>, tasks: &TaskTracker, number: u128, held: Held) {
         let (claim, claimed) = oneshot::channel();
         self.waiting().insert(number, Slot { claim, asked: held.asked() });
         tasks.spawn(self.clone().keep(number, held, claimed));
     }
 
     /// What the call `number` asked, if it waits.
-    pub(super) fn asked(&self, number: u128) -> Option<Vec<(Box<str>, Box<str>)>> {
+    pub(in crate::relay) fn asked(&self, number: u128) -> Option<Vec<(Box<str>, Box<str>)>> {
         self.waiting().get(&number).map(|slot| slot.asked.clone())
     }
 
     /// Takes the call back, once: whoever comes later finds nothing.
-    pub(super) async fn take(&self, number: u128) -> Option<Held> {
+    pub(in crate::relay) async fn take(&self, number: u128) -> Option<Held> {
         let slot = self.waiting().remove(&number)?;
         let (give, given) = oneshot::channel();
         slot.claim.send(give).ok()?;
@@ -111,17 +111,17 @@ impl Holds {
 
     /// How many wait.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::relay) fn len(&self) -> usize {
         self.waiting().len()
     }
 
     /// Resolves once nobody comes back any more.
-    pub(super) async fn closed(&self) {
+    pub(in crate::relay) async fn closed(&self) {
         self.closing.cancelled().await;
     }
 
     /// Ends all that wait, now and from now on.
-    pub(super) fn close(&self) {
+    pub(in crate::relay) fn close(&self) {
         self.closing.cancel();
     }
 

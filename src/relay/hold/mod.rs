@@ -2,6 +2,12 @@
 //! asked, the call waits, and the client's retry brings the answers and goes on with it (specification,
 //! `basic/patterns/mrtr`). The server, whose protocol knows no such thing, sees one call.
 
+mod for_whom;
+mod state;
+mod table;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +15,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 
+use self::for_whom::For;
 use super::answer::asking_result;
-use super::asides::wants;
 use super::call::{Asides, Call, Step};
-use super::holds::{Holds, Room};
 use super::request::Errand;
-use super::states::{BadState, Bound, State};
+pub(super) use state::{BadState, Bound, State};
+pub(super) use table::{Holds, Room};
+
 use super::{Caller, Handled, Refusal, Relay};
 use crate::mcp::{Retry, input_params, input_required, method};
 use crate::metrics;
-use crate::session::{CallGuard, Session};
+use crate::session::Session;
 use crate::wire::{self, Code, Message, members, quoted};
 
 /// How long more questions are waited for after the first, so that those of one moment go out together.
@@ -46,14 +53,6 @@ struct Ask {
     /// The raw id under which the call waits for it.
     leg: Bytes,
     request: Message,
-}
-
-/// Whose request a held call goes on for.
-enum For {
-    /// The one that began it.
-    Itself,
-    /// A retry of it.
-    Retry { guard: CallGuard, request: Message },
 }
 
 impl Relay {
@@ -312,51 +311,6 @@ impl Held {
 /// That a user did not let a model be sampled (specification, `client/sampling`).
 const REJECTED: &[u8] = br#"{"code":-1,"message":"the client did not come back with an answer"}"#;
 
-impl For {
-    /// Resolves once a retry is no longer wanted. The call itself sees to the request that began it.
-    async fn cancelled(&self) {
-        match self {
-            Self::Itself => std::future::pending().await,
-            Self::Retry { guard, .. } => guard.cancelled().await,
-        }
-    }
-
-    fn id(&self, held: &Held) -> Bytes {
-        match self {
-            Self::Itself => held.began.id(),
-            Self::Retry { request, .. } => request.id(),
-        }
-        .unwrap_or_default()
-    }
-
-    /// What the call tells, as this request wants to hear it: its progress under the request's own token, and of the log
-    /// what it asked for.
-    fn aside(&self, message: Bytes) -> Option<Bytes> {
-        let Self::Retry { guard, request } = self else { return Some(message) };
-        let told = Message::parse(message, DEPTH).ok()?;
-        match told.method() {
-            method::PROGRESS => {
-                let [meta] = request.params_members(["_meta"]).ok()?;
-                let [token] = request.members_at(meta?, ["progressToken"]).ok()?;
-                let [at] = told.params_members(["progressToken"]).ok()?;
-                Some(told.splice(&mut [(at?, request.slice(token?)?.as_bytes())]))
-            }
-            method::MESSAGE if !wants(guard.session(), &told) => None,
-            _ => Some(told.text().clone()),
-        }
-    }
-
-    /// The call's answer under this request's id.
-    fn answer(&self, answer: Bytes) -> Bytes {
-        let Self::Retry { request, .. } = self else { return answer };
-        let id = request.id().unwrap_or_default();
-        match Message::parse(answer, DEPTH) {
-            Ok(answer) => answer.splice(&mut [(answer.id_span().unwrap_or_default(), &id)]),
-            Err(_) => wire::error(Some(&id), Code::Internal, "the server's answer cannot be read"),
-        }
-    }
-}
-
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held")
@@ -383,6 +337,3 @@ pub(super) fn answers(method: &str, response: &str) -> bool {
         _ => false,
     }
 }
-
-#[cfg(test)]
-mod tests;

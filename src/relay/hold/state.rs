@@ -16,7 +16,7 @@ const ANYBODY: &str = "anon";
 
 /// What a state says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum State {
+pub(in crate::relay) enum State {
     /// The call waits here under this number.
     Held(u128),
     /// `server` keeps its own state with the client: a raw JSON string.
@@ -25,19 +25,19 @@ pub(super) enum State {
 
 /// A state that is none of ours, is over, or came with another request. Which of them is nobody's business.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BadState;
+pub(in crate::relay) struct BadState;
 
 /// The request that a state is good for: its method, and what it asks for as a digest. A retry may write the same
 /// arguments in another order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Bound {
+pub(in crate::relay) struct Bound {
     method: Box<str>,
     asked: String,
 }
 
 impl Bound {
     /// What `request` asks for: the name or URI and the arguments, as its client knows them.
-    pub(super) fn to(request: &Message) -> Self {
+    pub(in crate::relay) fn to(request: &Message) -> Self {
         let params = request.params().unwrap_or("{}");
         let found = members(params, ["name", "uri", "arguments"]).unwrap_or_default();
         let mut text = Vec::new();
@@ -52,7 +52,7 @@ impl Bound {
     }
 
     /// `state` for the client, good for `time`.
-    pub(super) fn seal(&self, keys: &Keyring, state: &State, time: Duration) -> String {
+    pub(in crate::relay) fn seal(&self, keys: &Keyring, state: &State, time: Duration) -> String {
         let (kind, server, inner) = match state {
             State::Held(number) => ("held", "", format!("{number:032x}")),
             State::Servers { server, raw } => ("server's", &**server, (**raw).to_owned()),
@@ -63,7 +63,7 @@ impl Bound {
     }
 
     /// What the state `sealed` says, if it came with this request.
-    pub(super) fn open(&self, keys: &Keyring, sealed: &str) -> Result<State, BadState> {
+    pub(in crate::relay) fn open(&self, keys: &Keyring, sealed: &str) -> Result<State, BadState> {
         let plain = keys.open(PURPOSE, sealed).and_then(|plain| String::from_utf8(plain).ok());
         let plain = plain.ok_or(BadState)?;
         let mut parts = plain.splitn(7, '\n');
