@@ -11,6 +11,7 @@ mod support;
 mod e2e {
     mod audience;
     mod batches;
+    mod bridge;
     mod bytes;
     mod cancellation;
     mod churn;
