@@ -49,6 +49,10 @@ pub(super) enum Subject {
 }
 
 /// A request, and the places in it that are the client's own.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is read once and tells of another part of the request"
+)]
 pub(super) struct Request {
     pub(super) errand: Errand,
     pub(super) message: Message,
@@ -65,11 +69,11 @@ pub(super) struct Request {
     pub(super) has_reserved: bool,
     /// The client wants a task for an answer, or asks for one's.
     pub(super) of_task: bool,
-    /// Under which token we started a task for it, if we did.
     /// The client takes a task for an answer where the server would rather give that.
     pub(super) may_be_task: bool,
     /// Where it asks for a task, in the words of 2025-11-25.
     pub(super) task_at: Option<Span>,
+    /// Under which token we started a task for it, if we did.
     pub(super) task_token: AtomicU64,
     /// We take tasks in the client's place.
     pub(super) sees_through: AtomicBool,

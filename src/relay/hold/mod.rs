@@ -43,8 +43,8 @@ pub(super) struct Held {
     /// Of the keys, which are never used again.
     last: u32,
     room: Option<Room>,
-    /// It has answered while nobody was there.
-    answer: Option<Option<Bytes>>,
+    /// Its answer, where it came while nobody was there.
+    answer: Option<Step>,
 }
 
 /// Something that the server wants to know.
@@ -184,7 +184,8 @@ impl Held {
                     due = due.filter(|_| !self.asks.is_empty());
                 }
                 Step::Answer(answer) => {
-                    self.end(metrics::Held::Ended);
+                    let hung_up = answer.is_none();
+                    self.end(if hung_up { metrics::Held::Cancelled } else { metrics::Held::Ended });
                     return answer.map(|answer| request.answer(answer));
                 }
             }
@@ -193,7 +194,7 @@ impl Held {
 
     async fn step(&mut self) -> Step {
         match self.answer.take() {
-            Some(answer) => Step::Answer(answer),
+            Some(answer) => answer,
             None => self.call.step().await,
         }
     }
@@ -207,7 +208,7 @@ impl Held {
             Step::Aside(_) | Step::Part(_) => {}
             Step::Asked(question) => self.note(question),
             Step::Withdrawn(notification) => self.withdraw(notification),
-            Step::Answer(answer) => self.answer = Some(answer),
+            answer @ Step::Answer(_) => self.answer = Some(answer),
         }
     }
 
