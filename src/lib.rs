@@ -111,6 +111,13 @@
 //! more, makes the [`catalog::Part`]s anew whose listing or settings differ, stores, and sends a notice only if there was
 //! one. While a server is down its last listing stays, and its tools answer with a stub.
 //!
+//! **Both eras.** A new link is asked `server/discover` first, and `initialize` where the server does not know that, both
+//! under the attempt's deadline ([`upstream`], `greet`). A modern link has no sessions and all calls share it; what its
+//! server tells comes over one `subscriptions/listen` with the lists that it announces and all wanted URIs, and where
+//! wishes change the next one stands before the last is left. Over HTTP a server of both eras is spoken to in each
+//! client's: sessions get links of their own there, of the legacy era, until the server refuses one. Whoever answers a
+//! list that it answered before as if it had never heard of the revision has been replaced: it is greeted anew.
+//!
 //! **A session's own link.** Where a server hands out session ids, or the file says so (`scope`, `interactive`), a shared
 //! link would mix clients up. There a session's first call has a task of its own dial: with the client's capabilities, at
 //! the pace of the server, and never while the keeper says down. Calls wait for it side by side. The session holds a
@@ -192,9 +199,9 @@
 //!   go through a small bounded queue without a waker: whoever fills it is polled again when the reader has emptied it.
 //!   A child process is one stream for all calls, and so is a server of the older HTTP+SSE: there the link's reader puts
 //!   messages into an inbox per call.
-//! - **A connection of HTTP/1.1 is driven by the call that uses it**, with a reader of our own: hyper's client has a task
-//!   for it, two channels and a map of every header, which were a quarter of a call. HTTP/2, where calls share one, and our own
-//!   clients' connections stay hyper's.
+//! - **A connection of HTTP/1.1 is driven by the call that uses it**, with a reader of our own: hyper's client has a
+//!   task for it, two channels and a map of every header, which were a sixth of a call. HTTP/2, where calls share one
+//!   connection, and the connections of clients stay hyper's.
 //! - **Only a stream is kept.** An answer in plain JSON costs nothing of it: no ring, no task, no event was seen that could
 //!   be asked for again. A stream has both from its first event on, rather than from the first hang-up: so there is one way
 //!   for events to go, and cutting it in any place is the same.
@@ -213,7 +220,7 @@
 //! - **A link's first request finds out which HTTP transport is spoken**, where the file does not say it. The dialer
 //!   remembers, by URL, who spoke only HTTP+SSE: such a server is asked that way first, and the other way in the same
 //!   attempt once it offers no such stream. So neither a reconnect nor a server brought up to date costs an attempt.
-//! - **Our own pool of HTTP/1.1 connections** over hyper's: one server per link needs no keys, a connection goes back
+//! - **Our own pool of HTTP/1.1 connections**: one server per link needs no keys, a connection goes back
 //!   when its answer has been read, without a task, and each thread has its own. It took a seventh of a call's cost away.
 //! - **Calls have coarse deadlines** on one shared [`clock::Clock`]: two timers of their own cost a call more than reading
 //!   its message, and at low load a system call. `timeout` may come up to 0.3 s late, never early.
@@ -228,6 +235,11 @@
 //!   and whose keeper is to be told what it met there.
 //! - **All servers' series are one collector** for the registry: it tells collectors apart by a sum of hashes, which two
 //!   servers can share.
+//! - **Every connection asks for the era anew**: it costs a legacy server one round trip, and finds out one that was
+//!   brought up to date, which nothing else shows. Only of a child that ends at the question, or never answers it, is
+//!   remembered for a day that `initialize` goes first; one that ends is started a second time within its first attempt.
+//! - **An answer to a call is no proof of another era**, since a tool can word it as it likes: it only makes the keeper
+//!   list at once, and the answer to that decides.
 //! - **A lost session is opened again at once**, once per `reconnectInterval`, whatever the pace says: a server that answers
 //!   404 is not away. Every other attempt waits its turn.
 //! - **A server stays "down" while it is tried again**, so its reason and its age never flicker. An attempt at an HTTP
@@ -268,6 +280,13 @@
 //! - **Ids of tasks are names**, always the same for the same task: server and id sealed with a key of their own. So a task
 //!   is found without a table, by any replica, and nobody can ask for one that he was not given. What a session started is
 //!   remembered besides, for the list and for what is told of a task.
+//! - **A task asks only while somebody waits for its result** (2025-11-25), and a client of the newer era does not wait: it
+//!   looks. So we wait in its place, while it does. Who listens to a task is told by looks of ours, which work for servers of
+//!   both eras and over any transport, where a stream of the server's would for some.
+//! - **A list is written at its first reading**, once for all who read the same: clients of both eras, with and without pages of
+//!   tools. A list that takes the place of one is written at once for the readers of that.
+//! - **A tool's result goes as its listed schema says**, not as it looks: where the schema was wrapped for clients that know
+//!   only objects, so is every result.
 //! - **URIs that results name are remembered**, some per server: servers hand out links to what they never list.
 //! - **A client that never named a level hears log messages from `info` on**: where several share a connection, another
 //!   client's wish for debugging is not its.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::audience::Audience;
@@ -31,7 +32,7 @@ pub enum View {
 #[derive(Debug, Default)]
 pub struct Catalog {
     parts: IndexMap<ServerName, Arc<Part>>,
-    pub(super) menus: HashMap<View, Arc<Menu>>,
+    pub(super) menus: HashMap<View, Arc<Menu>, RandomState>,
     page_size: Option<usize>,
 }
 

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::audience::Audience;
@@ -20,7 +21,7 @@ pub struct BadCursor;
 pub(super) struct List {
     feature: Feature,
     /// The items by their exposed names, in order.
-    items: IndexMap<Box<str>, Place>,
+    items: IndexMap<Box<str>, Place, RandomState>,
     /// What of an audience makes a difference here.
     varies: Audience,
     /// By [`slot`]. Made when first asked for: most views have one kind of readers, or none.
@@ -61,7 +62,7 @@ fn slot(audience: Audience) -> usize {
 
 impl List {
     pub(super) fn new(feature: Feature) -> Self {
-        Self { feature, items: IndexMap::new(), varies: Audience::default(), texts: Default::default() }
+        Self { feature, items: IndexMap::default(), varies: Audience::default(), texts: Default::default() }
     }
 
     /// Whether the name is free.

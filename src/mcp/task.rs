@@ -112,8 +112,9 @@ mod tests {
 
     #[test]
     fn tasks_read_in_both_forms() {
-        let read =
-            |text: &str| Task::read(text).map(|task| (text[task.id].to_owned(), task.status, task.pause));
+        let read = |text: &str| {
+            Task::read(text).map(|task| (text.get(task.id).unwrap().to_owned(), task.status, task.pause))
+        };
         let pause = Some(Duration::from_millis(5));
         for (text, task) in [
             (

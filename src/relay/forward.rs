@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::legs::Legs;
-use super::request::{Request, Subject};
+use super::request::{Request, Subject, Tasks};
 use crate::catalog::Route;
 use crate::config::Server;
 use crate::mcp::{Revision, code_of, method, wants_tasks};
@@ -70,7 +70,7 @@ impl Request {
             return Box::pin(self.visits(upstream, server, limit, route, answered)).await;
         }
         // What its modern side lists does not say that here the tool runs as a task only.
-        let unlisted = self.subject == Subject::Tool && !self.is_modern && !self.of_task;
+        let unlisted = self.subject == Subject::Tool && !self.is_modern && self.tasks != Tasks::Asked;
         let code = || answered.message.body().and_then(code_of);
         if unlisted
             && answered.message.kind() == Kind::Error

@@ -48,11 +48,17 @@ pub(super) enum Subject {
     Unknown,
 }
 
+/// What a request has to do with tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tasks {
+    None,
+    /// The client wants a task for an answer, or asks for one's.
+    Asked,
+    /// The client takes a task for an answer where the server would rather give that.
+    Taken,
+}
+
 /// A request, and the places in it that are the client's own.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is read once and tells of another part of the request"
-)]
 pub(super) struct Request {
     pub(super) errand: Errand,
     pub(super) message: Message,
@@ -67,10 +73,8 @@ pub(super) struct Request {
     pub(super) is_modern: bool,
     /// Its `_meta` may have keys that are the protocol's own.
     pub(super) has_reserved: bool,
-    /// The client wants a task for an answer, or asks for one's.
-    pub(super) of_task: bool,
-    /// The client takes a task for an answer where the server would rather give that.
-    pub(super) may_be_task: bool,
+    /// What it has to do with tasks.
+    pub(super) tasks: Tasks,
     /// Where it asks for a task, in the words of 2025-11-25.
     pub(super) task_at: Option<Span>,
     /// Under which token we started a task for it, if we did.
@@ -105,8 +109,12 @@ impl Request {
         let name_at = name.ok_or_else(|| bad(&message, &format_args!("`{key}` is missing")))?;
         let mut request = Self::about(errand, message, subject, name_at, meta)?;
         // The extension for tasks leaves it to servers.
-        request.of_task = subject == Subject::Task || task.is_some() && !request.is_modern;
-        request.may_be_task = subject == Subject::Tool && request.is_modern && request.takes_tasks();
+        let asks = subject == Subject::Task || task.is_some() && !request.is_modern;
+        if asks {
+            request.tasks = Tasks::Asked;
+        } else if subject == Subject::Tool && request.is_modern && request.takes_tasks() {
+            request.tasks = Tasks::Taken;
+        }
         request.task_at = task;
         Ok(request)
     }
@@ -170,8 +178,7 @@ impl Request {
             token_at,
             is_modern,
             has_reserved,
-            of_task: false,
-            may_be_task: false,
+            tasks: Tasks::None,
             task_at: None,
             task_token,
             sees_through: AtomicBool::new(false),
@@ -180,7 +187,7 @@ impl Request {
 
     /// Whether its answer may name a task.
     pub(super) fn has_task(&self) -> bool {
-        self.of_task || self.may_be_task || self.task_token.load(Ordering::Relaxed) > 0
+        self.tasks != Tasks::None || self.task_token.load(Ordering::Relaxed) > 0
     }
 
     /// Whether its client declared the extension for tasks.

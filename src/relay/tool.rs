@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::refusal::{Refusal, stub, unavailable};
-use super::request::{Errand, Request, Subject};
+use super::request::{Errand, Request, Subject, Tasks};
 use crate::catalog::{Route, View};
 use crate::fleet::Snapshot;
 use crate::mcp::TaskSupport;
@@ -34,11 +34,13 @@ pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
         Ok((_, route)) if route.for_pages && !call.audience().ui => {
             call.refuse(&Refusal::UnknownTool(call.name.clone()))
         }
-        Ok((Some(upstream), route)) if route.task_support == TaskSupport::Required && !call.of_task => {
+        Ok((Some(upstream), route))
+            if route.task_support == TaskSupport::Required && call.tasks != Tasks::Asked =>
+        {
             // The listing may be of a time when its server spoke otherwise.
             if upstream.hello().is_some_and(|hello| hello.revision.is_modern()) {
                 call.run(&upstream, &route).await
-            } else if call.may_be_task && Request::shares_tasks(&upstream.server()) {
+            } else if call.tasks == Tasks::Taken && Request::shares_tasks(&upstream.server()) {
                 Box::pin(call.start_task(&upstream, &route)).await
             } else {
                 Box::pin(call.run_as_task(&upstream, &route)).await

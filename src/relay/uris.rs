@@ -10,7 +10,7 @@ use crate::names::ServerName;
 use crate::wire::{Span, elements, members};
 
 /// The places of the URIs of resources in the result of a tool, a prompt or a resource, as JSON strings: in links, in
-/// embedded resources and in contents (PROTOCOL of resources: URIs in other places are not the client's to read).
+/// embedded resources, in contents, and in what a task has come to (PROTOCOL of resources: URIs in other places are not the client's to read).
 /// Most results have none, and large ones are not read for it.
 pub(super) fn places(result: &str) -> Vec<Span> {
     /// Made once: every result is searched.
@@ -19,9 +19,12 @@ pub(super) fn places(result: &str) -> Vec<Span> {
     if MEMBER.find(result.as_bytes()).is_none() {
         return found;
     }
-    let Ok([content, contents, messages]) = members(result, ["content", "contents", "messages"]) else {
-        return found;
-    };
+    let keys = ["content", "contents", "messages", "taskId", "result"];
+    let Ok([content, contents, messages, task, outcome]) = members(result, keys) else { return found };
+    if let (Some(_), Some(at)) = (task, outcome) {
+        let inner = places(result.get(at.clone()).unwrap_or_default());
+        found.extend(inner.into_iter().map(|inner| inner.start + at.start..inner.end + at.start));
+    }
     let at = |span: Option<Span>| span.into_iter().flat_map(|span| all(result, span));
     at(content).for_each(|block| in_block(result, block, &mut found));
     at(contents).for_each(|block| found.extend(member(result, block, "uri")));
@@ -114,6 +117,9 @@ mod tests {
             found(r#"{"contents":[{"uri":"c:1","text":"x"},{"uri":"c:2"}]}"#),
             [r#""c:1""#, r#""c:2""#]
         );
+        let link = r#"{"content":[{"type":"resource_link","uri":"d:1"}]}"#;
+        assert_eq!(found(&format!(r#"{{"taskId":"t","result":{link}}}"#)), [r#""d:1""#]);
+        assert!(found(&format!(r#"{{"result":{link}}}"#)).is_empty());
         for none in [r#"{"content":"uri"}"#, "{}", "[]", "7", r#"{"content":{"uri":1}}"#] {
             assert!(found(none).is_empty(), "{none}");
         }

@@ -27,7 +27,8 @@ impl Request {
         if to.is_modern() || self.is_modern || self.has_reserved {
             return self.translated(route, to, id, None);
         }
-        let number = id.to_string();
+        let mut digits = itoa::Buffer::new();
+        let number = digits.format(id);
         let id_at = self.message.id_span().unwrap_or_default();
         let mut edits = [(id_at, number.as_bytes()), (self.name_at.clone(), &*route.name), (0..0, &b""[..])];
         if let (Some(token_at), Some(edit)) = (&self.token_at, edits.last_mut()) {

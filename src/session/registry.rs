@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use foldhash::fast::RandomState;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -57,7 +58,8 @@ pub struct Sessions {
 
 #[derive(Debug)]
 struct Table {
-    live: HashSet<ById>,
+    /// Ids are sealed by us, so nobody can choose them to collide.
+    live: HashSet<ById, RandomState>,
     /// Each one once, under a time when it was in use; it may have been in use since. So the first one that has not is
     /// the longest idle, and being in use costs no more than a store.
     by_age: BTreeMap<(u64, u128), Arc<Session>>,
@@ -70,7 +72,7 @@ impl Sessions {
     /// No sessions yet.
     pub fn new(limits: &Limits, keys: Arc<Keyring>, metrics: Arc<Metrics>) -> Arc<Self> {
         let table = Table {
-            live: HashSet::new(),
+            live: HashSet::default(),
             by_age: BTreeMap::new(),
             gone: Tombstones::new(TOMBSTONES, LIFE.as_secs()),
             full: None,

@@ -1,7 +1,7 @@
 //! Requests of our own, in the words of the revision that the server speaks.
 
 use super::state::Ready;
-use crate::mcp::{Letter, Revision};
+use crate::mcp::{Letter, Revision, meta};
 use crate::transport::{Failure, Link, Reply};
 use crate::wire::{Code, Kind, Message, members};
 
@@ -47,12 +47,25 @@ pub(super) fn is_unknown_method(answer: &Message) -> bool {
     error_code(answer) == Some(i64::from(Code::MethodNotFound.number()))
 }
 
-/// Whether `answer` to a request of ours says that the server does not speak this revision any more.
-pub(super) fn disowns(revision: Revision, answer: &Message) -> bool {
-    let is = |code: Code, found| i64::from(code.number()) == found;
-    error_code(answer).is_some_and(|code| {
-        is(Code::UnsupportedRevision, code) || (!revision.is_modern() && is(Code::HeaderMismatch, code))
-    })
+/// Whether the `answer` to a list request that was understood before says that the server means another revision now.
+pub(super) fn disowns(answer: &Message) -> bool {
+    let Some(code) = error_code(answer) else { return false };
+    let codes = [Code::UnsupportedRevision, Code::HeaderMismatch, Code::InvalidParams, Code::InvalidRequest];
+    // The range is for whatever a server likes; those that miss a session answer with one of it.
+    codes.iter().any(|one| i64::from(one.number()) == code) || (-32019..=-32000).contains(&code)
+}
+
+/// Whether the `answer` to a call makes it doubtful that the server still speaks this revision. A tool can say the same, so
+/// this is no proof.
+pub(super) fn is_suspicious(revision: Revision, answer: &Message) -> bool {
+    let Some(code) = error_code(answer) else { return false };
+    let says = |word: &str| answer.body().unwrap_or_default().contains(word);
+    let is = |one: Code| i64::from(one.number()) == code;
+    if revision.is_modern() {
+        is(Code::UnsupportedRevision) || (answer.id().is_none() && says("ession"))
+    } else {
+        is(Code::UnsupportedRevision) || is(Code::HeaderMismatch) || says(meta::PROTOCOL_VERSION)
+    }
 }
 
 /// The code of an error.

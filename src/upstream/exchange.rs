@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::ask::disowns;
+use super::ask::is_suspicious;
 use super::flights::{Inbox, Seat};
 use super::state::Ready;
 use crate::mcp::{Letter, Revision, method};
@@ -72,11 +72,13 @@ impl Exchange {
             });
             match said.await {
                 Ok(aside) if matches!(aside.kind(), Kind::Request | Kind::Notification) => return Ok(aside),
-                // It refuses what it agreed on, so it has been replaced: as good as a lost session.
-                Ok(answer) if disowns(flight.ready.hello.revision, &answer) => {
-                    self.end = Some(Err(Failure::SessionGone));
+                end => {
+                    let ready = &flight.ready;
+                    if end.as_ref().is_ok_and(|answer| is_suspicious(ready.hello.revision, answer)) {
+                        ready.suspected.notify_one();
+                    }
+                    self.end = Some(end);
                 }
-                end => self.end = Some(end),
             }
         }
         // What came before the end may have come in since the inbox was looked at.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -133,6 +134,7 @@ impl Attempt<'_> {
             flights: Flights::default(),
             legs: Legs::default(),
             listed: Listed::default(),
+            suspected: Notify::new(),
             over: CancellationToken::new(),
             _counted: self.series.map(ServerSeries::link),
             link,

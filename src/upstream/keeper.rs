@@ -185,13 +185,17 @@ impl Keeper {
                     }
                     Ok(Heard::Deaf) => {
                         hears = false;
-                        if heard_before && ready.is_modern() {
+                        if heard_before {
                             wanted = Features::ALL; // whether it still is what it was
                             next_list = Some(soon(next_list, listed_at));
                         }
                     }
                     Err(failure) => return End::Failed(failure),
                 },
+                () = ready.suspected.notified() => {
+                    wanted = Features::ALL;
+                    next_list = Some(soon(next_list, listed_at));
+                }
                 () = upstream.wishes.woken.notified() => {
                     if let Some(failure) = upstream.wishes.doubted.of(ready) {
                         return End::Failed(failure);

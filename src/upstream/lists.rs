@@ -41,7 +41,7 @@ async fn pages(ready: &Ready, feature: Feature, must: bool) -> Result<Listing, F
     let mut params = "{}".to_owned();
     loop {
         let answer = ask(ready, feature.list(), &params).await?;
-        if disowns(ready.hello.revision, &answer) {
+        if must && ready.listed.at(feature).is_some() && params == "{}" && disowns(&answer) {
             return Err(Failure::SessionGone);
         }
         match result_of(&answer) {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -70,6 +71,8 @@ pub struct Ready {
     pub(super) legs: Legs,
     /// When what the server has was last listed over it.
     pub(super) listed: Listed,
+    /// What was answered to a call makes it doubtful that the server is still the one that was greeted.
+    pub(super) suspected: Notify,
     /// Cancelled once the link is of no use any more.
     pub(super) over: CancellationToken,
     /// Counts it, as long as it is there.

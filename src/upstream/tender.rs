@@ -15,7 +15,7 @@ use super::keeper::{Running, finished};
 use super::levels;
 use super::own::{Line, Stage};
 use super::pace::Pace;
-use super::state::{Ready, Unavailable};
+use super::state::{Ready, State, Unavailable};
 use super::{LATE_CALLS, Upstream};
 use crate::config::Reach;
 use crate::mcp::{Abilities, Level, abilities_for};
@@ -125,6 +125,11 @@ impl Tender {
         let ready = attempt.connect().await.map_err(|failure| {
             if upstream.is_mirrored() && refuses(&failure) {
                 upstream.modern_only.store(true, Ordering::Release);
+                if let State::Ready(kept) = upstream.state()
+                    && !kept.is_modern()
+                {
+                    kept.suspected.notify_one(); // it was another server that the keeper met
+                }
                 return Unavailable::soon("speaks no revision with sessions");
             }
             tracing::warn!(server = %server.name, "a session's own connection could not be made: {failure}");
@@ -160,6 +165,8 @@ impl Tender {
                     Ok(Heard::Open | Heard::Deaf) => {}
                     Err(failure) => return End::Lost(failure),
                 },
+                // Whether it is so shows with the next greeting.
+                () = ready.suspected.notified() => return End::Lost(Failure::SessionGone),
                 () = line.woken.notified() => {
                     if let Some(failure) = line.doubted.of(ready) {
                         return End::Lost(failure);

@@ -1,7 +1,5 @@
 //! What every request to a server has in common.
 
-use std::io::Write as _;
-
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
@@ -132,8 +130,8 @@ impl Head {
     pub(super) fn write(&self, what: &What, out: &mut Vec<u8>) -> Bytes {
         if let What::Post(Letter { text, mirror }) = what {
             out.extend_from_slice(&self.post);
-            // It cannot fail: a vector grows.
-            write!(out, "{}\r\n", text.len()).ok();
+            out.extend_from_slice(itoa::Buffer::new().format(text.len()).as_bytes());
+            out.extend_from_slice(b"\r\n");
             for (name, value) in mirror.iter() {
                 out.extend_from_slice(name.as_str().as_bytes());
                 out.extend_from_slice(b": ");
