@@ -36,7 +36,7 @@ impl Request {
             return Refusal::UnknownResource(self.name.clone()).answer_in(self.speaks(), Some(&self.id));
         }
         let mut edits = if self.is_modern {
-            self.for_modern(server, from, body)
+            self.for_modern(server, route, from, body)
         } else {
             to_legacy(body, self.kind(route), self.speaks())
         };
@@ -61,18 +61,9 @@ impl Request {
         }
     }
 
-    fn for_modern(&self, server: &Server, from: Revision, result: &str) -> Vec<Edit> {
-        let kind = match self.subject {
-            Subject::Resource => Answer::Read,
-            Subject::Tool
-            | Subject::Prompt
-            | Subject::OfPrompt
-            | Subject::OfTemplate
-            | Subject::Task
-            | Subject::Unknown => Answer::Other,
-        };
+    fn for_modern(&self, server: &Server, route: &Route, from: Revision, result: &str) -> Vec<Edit> {
         let via = (!self.in_own_view()).then(|| quoted(server.name.as_str()));
-        let mut edits = to_modern(result, kind, from, via.as_deref());
+        let mut edits = to_modern(result, self.kind(route), from, via.as_deref());
         if from.is_modern()
             && let Some(Ok(Round { state: Some(at), .. })) = Round::read(result)
         {

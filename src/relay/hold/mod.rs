@@ -43,7 +43,7 @@ pub(super) struct Held {
     /// Of the keys, which are never used again.
     last: u32,
     room: Option<Room>,
-    /// It has answered while nobody was there.
+    /// Its answer, where it came while nobody was there.
     answer: Option<Step>,
 }
 
@@ -184,7 +184,8 @@ impl Held {
                     due = due.filter(|_| !self.asks.is_empty());
                 }
                 Step::Answer(answer) => {
-                    self.end(metrics::Held::Ended);
+                    let hung_up = answer.is_none();
+                    self.end(if hung_up { metrics::Held::Cancelled } else { metrics::Held::Ended });
                     return answer.map(|answer| request.answer(answer));
                 }
             }
