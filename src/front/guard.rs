@@ -22,12 +22,11 @@ pub(super) enum Stranger {
 /// # Errors
 /// Which of them is wrong.
 pub(super) fn check(parts: &Parts, bound: SocketAddr, config: &Config) -> Result<(), Stranger> {
-    let host = match parts.uri.authority() {
-        Some(authority) => Some(authority.host()),
-        None => {
-            let mut hosts = parts.headers.get_all(HOST).iter();
-            hosts.next().filter(|_| hosts.next().is_none()).and_then(host_of)
-        }
+    let host = if let Some(authority) = parts.uri.authority() {
+        Some(authority.host())
+    } else {
+        let mut hosts = parts.headers.get_all(HOST).iter();
+        hosts.next().filter(|_| hosts.next().is_none()).and_then(host_of)
     };
     let strict = bound.ip().is_loopback() || !config.allowed_hosts.is_empty();
     let known =

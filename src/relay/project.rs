@@ -64,7 +64,12 @@ impl Request {
     fn for_modern(&self, server: &Server, from: Revision, result: &str) -> Vec<Edit> {
         let kind = match self.subject {
             Subject::Resource => Answer::Read,
-            _ => Answer::Other,
+            Subject::Tool
+            | Subject::Prompt
+            | Subject::OfPrompt
+            | Subject::OfTemplate
+            | Subject::Task
+            | Subject::Unknown => Answer::Other,
         };
         let via = (!self.in_own_view()).then(|| quoted(server.name.as_str()));
         let mut edits = to_modern(result, kind, from, via.as_deref());

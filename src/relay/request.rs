@@ -75,9 +75,9 @@ pub(super) struct Request {
     pub(super) has_reserved: bool,
     /// What it has to do with tasks.
     pub(super) tasks: Tasks,
-    /// Under which token we started a task for it, if we did.
     /// Where it asks for a task, in the words of 2025-11-25.
     pub(super) task_at: Option<Span>,
+    /// Under which token we started a task for it, if we did.
     pub(super) task_token: AtomicU64,
     /// We take tasks in the client's place.
     pub(super) sees_through: AtomicBool,

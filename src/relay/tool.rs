@@ -34,7 +34,9 @@ pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
         Ok((_, route)) if route.for_pages && !call.audience().ui => {
             call.refuse(&Refusal::UnknownTool(call.name.clone()))
         }
-        Ok((Some(upstream), route)) if route.task_support == TaskSupport::Required && call.tasks != Tasks::Asked => {
+        Ok((Some(upstream), route))
+            if route.task_support == TaskSupport::Required && call.tasks != Tasks::Asked =>
+        {
             // The listing may be of a time when its server spoke otherwise.
             if upstream.hello().is_some_and(|hello| hello.revision.is_modern()) {
                 call.run(&upstream, &route).await

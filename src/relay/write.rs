@@ -89,7 +89,7 @@ impl Request {
             // Its own envelope stays as it is: the revision is the same, and the rest is about the client.
             (true, true) => edits.extend(self.passed_on()),
             (_, false) => {
-                edits.extend(envelope_cuts(&self.message).into_iter().map(|at| (at, String::new())))
+                edits.extend(envelope_cuts(&self.message).into_iter().map(|at| (at, String::new())));
             }
             (false, true) => edits.extend(enveloped(&self.message, &self.envelope(to))),
         }

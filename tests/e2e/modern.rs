@@ -260,13 +260,14 @@ async fn discovery_and_lists_come_from_memory_in_the_modern_shape() {
     assert_eq!(found["supportedVersions"], json!([MODERN]));
     assert_eq!(
         found["capabilities"],
-        json!({"tools": told, "prompts": told, "resources": {"listChanged": true, "subscribe": true}, "completions": {}, "extensions": {"io.modelcontextprotocol/ui": {"n": 1}}})
+        json!({"tools": told, "prompts": told, "resources": {"listChanged": true, "subscribe": true}, "completions": {}, "extensions": {"io.modelcontextprotocol/ui": {"n": 1}, "io.modelcontextprotocol/tasks": {}}})
     );
     assert!(found["instructions"].as_str().unwrap().contains("Ask two."), "{found}");
     let found = own.json("server/discover", "{}").await["result"].clone();
     assert_eq!(found["instructions"], "Ask two.");
-    let extensions = json!({"io.modelcontextprotocol/ui": {"n": 1}, "acme/x": {}});
-    assert_eq!(found["capabilities"]["extensions"], extensions, "all but the other era's tasks");
+    let extensions =
+        json!({"io.modelcontextprotocol/ui": {"n": 1}, "io.modelcontextprotocol/tasks": {}, "acme/x": {}});
+    assert_eq!(found["capabilities"]["extensions"], extensions);
     assert_eq!(found["capabilities"]["experimental"], json!({"x": 1}));
     for (method, key, count) in [
         ("tools/list", "tools", 2),

@@ -97,7 +97,9 @@ impl Seen {
     /// The answer of a well-behaved server.
     pub(super) fn reply(&self, script: &Script) -> Reply {
         match self.method.as_str() {
-            "initialize" if script.discovery.is_some() => Reply::Text(UNKNOWN.into()),
+            "initialize" | "subscriptions/listen" if script.discovery.is_some() => {
+                Reply::Text(UNKNOWN.into())
+            }
             "initialize" => match &script.greets_after {
                 Some(gate) => Reply::Steps(vec![
                     Step::Wait(gate.clone()),
@@ -119,7 +121,6 @@ impl Seen {
                 )),
                 None => Reply::Text(UNKNOWN.into()),
             },
-            "subscriptions/listen" if script.discovery.is_some() => Reply::Text(UNKNOWN.into()),
             "prompts/list" => Reply::Result(format!(r#"{{"prompts":[{}]}}"#, script.prompts.join(","))),
             "resources/list" => Reply::Result(format!(r#"{{"resources":[{}]}}"#, script.resources.join(","))),
             "resources/templates/list" => {

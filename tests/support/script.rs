@@ -8,6 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Seen;
 
+/// How a server answers one method.
+pub(crate) type Answering = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
+
 /// What a fake server says. Tests change it while it runs.
 #[derive(Clone)]
 pub(crate) struct Script {
@@ -24,7 +27,7 @@ pub(crate) struct Script {
     /// It speaks 2026-07-28 alone, and has this, raw.
     pub(crate) discovery: Option<String>,
     /// What it answers to `server/discover`, in place of what follows from that.
-    pub(crate) discovering: Option<Arc<dyn Fn(&Seen) -> Reply + Send + Sync>>,
+    pub(crate) discovering: Option<Answering>,
     /// What it wants models to know.
     pub(crate) instructions: Option<String>,
     /// It answers `initialize` only once this is cancelled.
@@ -32,7 +35,7 @@ pub(crate) struct Script {
     /// The answer to any request that is neither a list nor `initialize`, `ping` or `tools/call`.
     pub(crate) other: Arc<dyn Fn(&Seen) -> Reply + Send + Sync>,
     /// The answer to `tools/call`.
-    pub(crate) call: Arc<dyn Fn(&Seen) -> Reply + Send + Sync>,
+    pub(crate) call: Answering,
     /// Over HTTP: gives out session ids and wants them back.
     pub(crate) sessions: bool,
     /// Tells when its tools change; over HTTP it offers a stream for that.

@@ -44,7 +44,7 @@ pub(super) struct Held {
     last: u32,
     room: Option<Room>,
     /// It has answered while nobody was there.
-    answer: Option<Option<Bytes>>,
+    answer: Option<Step>,
 }
 
 /// Something that the server wants to know.
@@ -193,7 +193,7 @@ impl Held {
 
     async fn step(&mut self) -> Step {
         match self.answer.take() {
-            Some(answer) => Step::Answer(answer),
+            Some(answer) => answer,
             None => self.call.step().await,
         }
     }
@@ -207,7 +207,7 @@ impl Held {
             Step::Aside(_) | Step::Part(_) => {}
             Step::Asked(question) => self.note(question),
             Step::Withdrawn(notification) => self.withdraw(notification),
-            Step::Answer(answer) => self.answer = Some(answer),
+            answer @ Step::Answer(_) => self.answer = Some(answer),
         }
     }
 

@@ -4,6 +4,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
 use crate::session::Keyring;
@@ -47,7 +49,7 @@ impl Bound {
             text.extend_from_slice(&part.len().to_be_bytes());
             text.extend_from_slice(part.as_bytes());
         }
-        let asked = digest(&SHA256, &text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let asked = URL_SAFE_NO_PAD.encode(digest(&SHA256, &text));
         Self { method: request.method().into(), asked }
     }
 

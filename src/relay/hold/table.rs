@@ -73,13 +73,11 @@ impl Holds {
     /// Room for one more call of `upstream` that asks its client; `None` where there is none.
     pub(in crate::relay) fn room(&self, upstream: &Upstream) -> Option<Room> {
         let counted = upstream.series().hold(self.of_one)?;
-        match self.room.clone().try_acquire_owned() {
-            Ok(permit) => Some(Room { _permit: permit, counted }),
-            Err(_) => {
-                counted.end(metrics::Held::Refused);
-                None
-            }
-        }
+        let Ok(permit) = self.room.clone().try_acquire_owned() else {
+            counted.end(metrics::Held::Refused);
+            return None;
+        };
+        Some(Room { _permit: permit, counted })
     }
 
     /// A number that no other call has.

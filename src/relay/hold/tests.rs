@@ -116,7 +116,7 @@ async fn answer(handled: Handled) -> (Vec<Bytes>, Option<Message>) {
         match call.step().await {
             Step::Aside(text) => asides.push(text),
             Step::Answer(answer) => return (asides, answer.and_then(|text| Message::parse(text, 64).ok())),
-            other => panic!("{other:?}"),
+            other @ (Step::Asked(_) | Step::Withdrawn(_) | Step::Part(_)) => panic!("{other:?}"),
         }
     }
 }
@@ -126,7 +126,7 @@ fn asked(answer: &Message) -> (String, Vec<String>) {
     let result: serde_json::Value = serde_json::from_str(answer.body().unwrap()).unwrap();
     assert_eq!(result["resultType"], "input_required", "{result}");
     let requests = result["inputRequests"].as_object().unwrap();
-    assert!(requests.values().all(|request| request["params"].to_string() == r#"{"n":1.5}"#), "{result}");
+    assert!(requests.values().all(|request| request["params"] == serde_json::json!({"n": 1.5})), "{result}");
     (result["requestState"].as_str().unwrap().into(), requests.keys().cloned().collect())
 }
 

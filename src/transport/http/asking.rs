@@ -66,7 +66,7 @@ impl Asking {
                     let mut cut = pin!(http.pool.cut.wait());
                     let response = poll_fn(|cx| match lease.poll_response(cx) {
                         Poll::Pending if !self.last && cut.as_mut().poll(cx).is_ready() => Poll::Ready(None),
-                        response => response.map(Some),
+                        response @ (Poll::Ready(_) | Poll::Pending) => response.map(Some),
                     });
                     match response.await {
                         Some(Ok(response)) => {

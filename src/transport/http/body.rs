@@ -56,7 +56,7 @@ impl Body {
         let mut cut = pin!(pool.cut.wait());
         poll_fn(|cx| match self.poll_chunk(cx, pool) {
             Poll::Pending => cut.as_mut().poll(cx).map(|()| Err(Failure::Cut(CLOSED.into()))),
-            chunk => chunk,
+            chunk @ Poll::Ready(_) => chunk,
         })
         .await
     }

@@ -173,7 +173,9 @@ mod tests {
 
     fn verdict(status: u16, headers: &[(HeaderName, &str)], bore: bool) -> Verdict {
         let mut told = Told::default();
-        headers.iter().for_each(|(name, value)| told.read(name.as_str(), value.as_bytes()));
+        for (name, value) in headers {
+            told.read(name.as_str(), value.as_bytes());
+        }
         judge(
             StatusCode::from_u16(status).unwrap(),
             &told,
