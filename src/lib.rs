@@ -80,10 +80,7 @@
 //! ask which it is. What it knows of a client is a [`session::Session`]; a modern request brings a
 //! [guest](session::Sessions::guest) with it, which is in no table and ends with the request. What it sends to a server is a
 //! [letter](mcp::Letter), written when the link is known, in the words of the revision spoken there, and the answer is
-//! restored in those of the client, in the same splice as id and names. `front` tells the era of a message by its body
-//! first, and refuses what a modern request must not be, each thing with its code and status; its answer is told on its own
-//! connection and kept nowhere, so whoever hangs up has cancelled. `upstream` asks each server `server/discover`, and
-//! `initialize` where that is not known.
+//! restored in those of the client, in the same splice as id and names.
 //!
 //! Four pairs, of which two are straight. *Legacy client, modern server:* an answer that asks becomes requests to the client
 //! on the stream of its call, and what it says goes with the call made anew; the client sees one call (`relay`, `rounds`).
@@ -91,10 +88,9 @@
 //! the call itself is parked, with a task that keeps polling it, under a number that the client carries in a sealed state.
 //! Its retry brings the answers, takes the call out, and is told what it tells from then on (`relay`, `hold`). A state is
 //! good once, for the same request, for `holdTime`; then the server hears that nobody will answer. *Modern both:* the
-//! server's own state is sealed into ours, so that it fits no other request. A server over HTTP that knows both eras is
-//! spoken to in that of the client, as if it were there by itself; a child is of one era, the modern where it has the choice.
+//! server's own state is sealed into ours, so that it fits no other request.
 //!
-//! **Lists.** front → relay → [`catalog::Catalog::list`], rendered when the catalog was built, with an envelope around it:
+//! **Lists.** front → relay → [`catalog::Catalog::list`], rendered once, with an envelope around it:
 //! no server is asked and no JSON is touched; a page is a piece of the same text. Two exceptions wait, for `firstListWait` at most: the first
 //! list after a start, and a server's own view before the server was ever needed (`startup: false`).
 //!
@@ -259,6 +255,8 @@
 //! - **The listing lives in the upstream**, written by its keeper. The fleet turns it into a [`catalog::Part`] and keeps
 //!   that until listing or settings differ; building the catalog joins parts and parses nothing, and a view whose parts
 //!   and rules are as before keeps its lists.
+//! - **Lists read otherwise to others in two things only**: the era, and whether a client shows pages of tools
+//!   ([`catalog::Audience`]). Each text is written at its first reading, and shared by all to whom it reads the same.
 //! - **Tools, prompts, resources and templates go one way**, from the item of a listing to the menu of a view. Two things
 //!   differ: names or URIs, and which filters apply.
 //! - **Templates are matched twice**: as RFC 6570 expands them, then as servers read them in practice, who take anything

@@ -27,7 +27,7 @@ impl Relay {
     }
 
     /// Whether `view` has the method `name` for clients without a session: their revision has it, and
-    /// [`discover`](Self::discover) offers it.
+    /// `server/discover` offers it.
     pub fn serves(&self, view: &View, name: &str) -> bool {
         let has = |what: fn(&Offers) -> bool| {
             let snapshot = self.fleet.snapshot();

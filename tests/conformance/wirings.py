@@ -11,17 +11,18 @@ from suite import MODERN, world
 FIXTURE = world.TARGET / "debug" / "everything"
 world.TRUNKLINE = Path(os.environ.get("TRUNKLINE_BIN", world.TARGET / "debug" / "trunkline"))
 NAME = "everything"
+CROSSED = "2025-11-25"
 
 
 def options(revision: str) -> list[str]:
-    """The fixture agrees to no newer handshake than what is tested, so that the revision's wire is really used."""
-    return [] if revision == MODERN else ["--newest", revision]
+    """The fixture speaks nothing newer than what is tested, so that the revision's wire is really used."""
+    return [] if revision == MODERN else ["--era", "legacy", "--newest", revision]
 
 
 @contextlib.contextmanager
-def fixture_over_http(revision: str) -> Iterator[str]:
+def fixture_over_http(*options: str) -> Iterator[str]:
     """The fixture over HTTP; gives its URL."""
-    command = [str(FIXTURE), "--http", "127.0.0.1:0", *options(revision)]
+    command = [str(FIXTURE), "--http", "127.0.0.1:0", *options]
     # It ends when its stdin closes.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with process:
@@ -50,7 +51,7 @@ def behind(folder: Path, servers: dict) -> Iterator[str]:
 @contextlib.contextmanager
 def server_http(revision: str, folder: Path) -> Iterator[str]:
     """The fixture's own view, over HTTP upstream."""
-    with fixture_over_http(revision) as url, behind(folder / "server-http", {NAME: {"url": url}}) as base:
+    with fixture_over_http(*options(revision)) as url, behind(folder / "server-http", {NAME: {"url": url}}) as base:
         yield f"{base}/{NAME}"
 
 
@@ -65,7 +66,7 @@ def server_stdio(revision: str, folder: Path) -> Iterator[str]:
 def aggregate(revision: str, folder: Path) -> Iterator[str]:
     """Everything together: the fixture by plain names between two others, one of which is not there."""
     decoy = {"command": str(world.NODE), "args": [world.npm("@modelcontextprotocol/server-everything")]}
-    with fixture_over_http(revision) as url:
+    with fixture_over_http(*options(revision)) as url:
         servers = {
             "gone": {"url": f"http://127.0.0.1:{world.free_port()}/mcp"},
             NAME: {"url": url, "naming": "plain"},
@@ -75,4 +76,16 @@ def aggregate(revision: str, folder: Path) -> Iterator[str]:
             yield base
 
 
-WIRINGS = {"server-http": server_http, "server-stdio": server_stdio, "aggregate": aggregate}
+@contextlib.contextmanager
+def modern_server(revision: str, folder: Path) -> Iterator[str]:
+    """A server of the other era behind the legacy client that the suite is."""
+    with fixture_over_http("--era", "modern") as url, behind(folder / "modern-server", {NAME: {"url": url}}) as base:
+        yield f"{base}/{NAME}"
+
+
+WIRINGS = {"server-http": server_http, "server-stdio": server_stdio, "aggregate": aggregate, "modern-server": modern_server}
+
+
+def of(revision: str) -> list[str]:
+    """The wirings that a revision is tested in: one that has all that the other era can ask for in the other, too."""
+    return [wiring for wiring in WIRINGS if wiring != "modern-server" or revision == CROSSED]

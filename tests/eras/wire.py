@@ -4,14 +4,17 @@ import base64
 import contextlib
 import http.client
 import json
+import math
 import queue
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 SECONDS = 20  # until a response, or anything more of one, must have come
+MOST_SECONDS = 60  # until a response must have ended, whatever keeps it alive
 PREFIX = "io.modelcontextprotocol/"
 
 WORDS = {"string": "words ünï ✓", "integer": 3, "number": 2, "boolean": True, "array": []}
@@ -88,8 +91,9 @@ class Response:
         self.status, self.headers = self.raw.status, self.raw.headers
         self.events = self.headers.get_content_type() == "text/event-stream" if "Content-Type" in self.headers else False
 
-    def messages(self) -> Iterator[dict]:
-        """One as JSON, or any number as events. Ends with the response."""
+    def messages(self, most: float = MOST_SECONDS) -> Iterator[dict]:
+        """One as JSON, or any number as events. Ends with the response, or fails after `most` seconds."""
+        deadline = time.monotonic() + most
         with contextlib.closing(self.connection):
             if not self.events:
                 if body := self.raw.read():
@@ -97,6 +101,7 @@ class Response:
                 return
             data: list[bytes] = []
             while line := self.raw.readline():
+                assert time.monotonic() < deadline, f"no end of the response within {most} s"
                 name, _, value = line.rstrip(b"\r\n").partition(b":")
                 if name == b"data" and value.strip():
                     data.append(value.removeprefix(b" "))
@@ -118,7 +123,7 @@ class Ear:
 
     def _listen(self) -> None:
         try:
-            for message in self.response.messages():
+            for message in self.response.messages(math.inf):
                 self.heard.put(self.check(message))
         except (OSError, http.client.HTTPException, ValueError):
             pass  # hung up on
