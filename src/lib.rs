@@ -273,6 +273,11 @@
 //!   keys stand in one table, from which parser and schema are both made.
 //! - **A call's legs stand beside its read loop**, in a list that most calls never fill: no task, no channel and no
 //!   allocation where nothing is asked.
+//! - **A page that a legacy server wants opened first (-32042) is asked for in a held call**, not by a state that only says
+//!   "make it again": the server may know of the page on this link alone, and a modern client's next request can get
+//!   another one.
+//! - **As many held calls as there may be is judged where one first asks**, and then the question fails, not the call: so
+//!   the server says what it can do without.
 //! - **Wishes are leases that a session holds** (subscriptions, levels, links): whatever ends the session ends them, and
 //!   `session` need not know what they are.
 //! - **Ids of tasks are names**, always the same for the same task: server and id sealed with a key of their own. So a task

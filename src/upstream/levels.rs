@@ -52,10 +52,13 @@ impl Levels {
         if !ready.hello.offers.logging || ready.is_modern() {
             std::future::pending::<()>().await;
         }
+        let mut told = None;
         loop {
+            // Wishes of clients without sessions come and go with their calls; what the server knows it need not hear again.
             let level = *loudest.borrow_and_update();
-            if let Some(level) = level {
+            if let Some(level) = level.filter(|_| level != told) {
                 set(ready, level).await;
+                told = Some(level);
             }
             // The sender lives in `self`, so waiting cannot fail.
             drop(loudest.changed().await);
