@@ -15,6 +15,8 @@ pub(super) type Said = Result<Message, Failure>;
 pub(super) struct Listen {
     pub(super) id: u64,
     pub(super) filter: Filter,
+    /// The resources of the filter that the server tells of, once it has said so.
+    pub(super) granted: Vec<Box<str>>,
     stage: Stage,
 }
 
@@ -29,7 +31,7 @@ impl Listen {
         let params = format!(r#"{{"notifications":{}}}"#, filter.write());
         let letter = Letter::ours(ready.hello.revision, id, method::LISTEN, &params);
         let sending = async move { Ok(ready.link.request(id, letter).await?.repeatable()) };
-        Self { id, filter, stage: Stage::Sending(Box::pin(sending)) }
+        Self { id, filter, granted: Vec::new(), stage: Stage::Sending(Box::pin(sending)) }
     }
 
     /// The next message. Cancel-safe.

@@ -160,7 +160,10 @@ impl Listener {
             } else if std::mem::take(&mut self.gap) {
                 self.told.push_back(Heard::Deaf);
             }
-        } else if self.current.as_ref().is_none_or(|current| current.filter != filter) {
+        } else if let Some(current) = self.current.as_ref().filter(|current| current.filter == filter) {
+            // What was let go and is wanted again is granted as before.
+            self.subscriptions.granted(&self.ready, &filter.uris, &current.granted, false);
+        } else {
             self.opened = Instant::now();
             self.coming = Some((Listen::open(&self.ready, filter), self.opened + LIMIT));
         }
@@ -168,9 +171,10 @@ impl Listener {
 
     /// The stream to come stands: from now on it is the one that counts.
     fn acknowledged(&mut self, said: &Message) {
-        let Some((coming, _)) = self.coming.take() else { return };
+        let Some((mut coming, _)) = self.coming.take() else { return };
         let granted = said.params().and_then(|params| Filter::parse(params).ok()).unwrap_or_default();
         self.subscriptions.granted(&self.ready, &coming.filter.uris, &granted.uris, self.gap);
+        coming.granted = granted.uris;
         match self.current.replace(coming) {
             // Over the one pipe everything comes in order, so what comes under the old id now is told twice.
             Some(old) if self.pipe.is_some() => self.farewell(&old),
