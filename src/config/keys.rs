@@ -224,6 +224,12 @@ pub(super) const SERVER: &[Key] = &[
     key("dev", Anything, Chat, "How VS Code debugs it."),
     key("scope", Choice(SCOPES), Read, "For whom a connection is: `auto`, `shared` or `session`."),
     key("interactive", Flag, Read, "`true` gives every session a connection of its own."),
+    key(
+        "replay",
+        Flag,
+        Read,
+        "`true` makes a call that asks a client without a session again, with the answers, rather than keep it waiting.",
+    ),
     key("roots", Roots, Read, "Directories it is told of, in place of the client's own."),
     key(
         "instructions",

@@ -166,6 +166,8 @@ pub struct Server {
     pub scope: Scope,
     /// Each session has a connection of its own: the server asks its users.
     pub interactive: bool,
+    /// A call that asked a client without a session is ended and made again with the answers, rather than kept waiting.
+    pub replay: bool,
     /// The directories it is told of, in place of the client's own; empty leaves that to the client.
     pub roots: Vec<Root>,
     /// What models are told of it.
@@ -195,6 +197,7 @@ impl Server {
             owns: vec![],
             scope: Scope::default(),
             interactive: false,
+            replay: false,
             roots: vec![],
             instructions: Instructions::default(),
             updated_at: None,

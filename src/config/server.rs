@@ -36,14 +36,25 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: &Entry, naming: &Naming) -> O
     let (uri_mode, owns) = (uri_mode(reader, &fields), plain(reader.texts(&fields, "owns")));
     let scope = scope(reader, &fields);
     let interactive = reader.flag(&fields, "interactive").unwrap_or(false);
+    let replay = reader.flag(&fields, "replay").unwrap_or(false);
     let roots = roots::read(reader, &fields);
     let instructions = instructions(reader, &fields);
     let updated_at = reader.parsed(&fields, "updatedAt", WHEN, units::time);
     let reach = reach::read(reader, &fields, entry)?;
     let secrets = std::mem::take(&mut reader.secrets);
     let mut server = Server { name, title, protocol, eager, naming, tools, ..Server::new(&entry.key, reach) };
-    server =
-        Server { uri_mode, owns, scope, interactive, roots, instructions, updated_at, secrets, ..server };
+    server = Server {
+        uri_mode,
+        owns,
+        scope,
+        interactive,
+        replay,
+        roots,
+        instructions,
+        updated_at,
+        secrets,
+        ..server
+    };
     let [timeout, connect_timeout, max_total] = times;
     server.timeout = timeout.unwrap_or(server.timeout);
     server.connect_timeout = connect_timeout.unwrap_or(server.connect_timeout);

@@ -89,6 +89,8 @@ labels! {
         Abandoned = "abandoned",
         /// The client hung up.
         Cancelled = "cancelled",
+        /// It was ended, to be made again with the answers.
+        Replayed = "replayed",
         /// There was no room, and its server was told so.
         Refused = "refused",
     }

@@ -117,7 +117,7 @@ impl Request {
                 Vec::from_iter(at.map(|at| (at, (**raw).to_owned())))
             }
             // The round was ours.
-            Some(State::Held(_)) => retried(&self.message, None, None),
+            Some(State::Held(_) | State::Again(_)) => retried(&self.message, None, None),
             None => Vec::new(),
         }
     }

@@ -279,3 +279,42 @@ async fn each_client_hears_of_the_log_what_it_asked_for() {
         assert_eq!(events.len(), heard, "{level}: {}", answer.text);
     }
 }
+
+#[tokio::test]
+async fn a_call_that_is_made_again_is_told_what_its_client_said_before() {
+    let script = Script::answering(|_| {
+        let ask = |n: u8| {
+            let leg = r#"{"jsonrpc":"2.0","id":"N-$ID","method":"elicitation/create","params":{"message":"N","requestedSchema":{"type":"object","properties":{}},"_meta":{"progressToken":$ID}}}"#;
+            Step::Ask(leg.replace('N', &n.to_string()), format!("\"{n}-$ID\""))
+        };
+        let echo = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"structuredContent":$SAID}}"#;
+        Reply::Steps(vec![ask(1), ask(2), Step::Send(echo.into())])
+    });
+    let up = Fake::http(script);
+    let entry = up.entry_with(r#", "replay": true"#);
+    let world = World::start(&file("", &entries(&[("up", entry)]))).await.ready().await;
+    let client = Modern::able(&world, "/mcp", ALL);
+    let mut params = json!({"name": "who_mcp_up", "arguments": {}});
+    for message in ["1", "2"] {
+        let asked = client.json("tools/call", &params.to_string()).await;
+        let requests = asked["result"]["inputRequests"].as_object().unwrap();
+        let (key, request) = requests.iter().next().unwrap();
+        assert_eq!((requests.len(), &request["params"]["message"]), (1, &json!(message)), "{asked}");
+        up.saw(|seen| seen.method == "notifications/cancelled").await;
+        params["requestState"] = asked["result"]["requestState"].clone();
+        params["inputResponses"] = json!({key: 7});
+        assert_eq!(client.json("tools/call", &params.to_string()).await["error"]["code"], -32602);
+        params["inputResponses"] = json!({key: {"action": "accept", "content": {"n": message}}});
+    }
+    let done = client.json("tools/call", &params.to_string()).await;
+    let heard = &done["result"]["structuredContent"]["result"]["content"]["n"];
+    assert_eq!((heard, up.seen_of("tools/call").len()), (&json!("2"), 3), "{done}");
+    params["arguments"] = json!({"x": 1});
+    assert_eq!(
+        client.json("tools/call", &params.to_string()).await["error"]["code"],
+        -32602,
+        "of another call"
+    );
+    let replayed = r#"trunkline_held_calls_total{result="replayed",server="up"}"#;
+    assert!((world.metric(replayed).await - 2.0).abs() < 0.5);
+}

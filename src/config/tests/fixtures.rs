@@ -238,7 +238,10 @@ fn every_setting_of_a_server_arrives() {
     assert!(web.name.as_str().starts_with("web_site_"), "{}", web.name);
     assert_eq!((web.timeout, web.connect_timeout), (Duration::from_secs(120), Duration::from_millis(999)));
     assert_eq!((&web.protocol, web.naming.style), (&Protocol::Legacy, Style::Prefix));
-    assert_eq!((web.scope, web.interactive, web.uri_mode), (Scope::Session, true, UriMode::Prefixed));
+    assert_eq!(
+        (web.scope, web.interactive, web.replay, web.uri_mode),
+        (Scope::Session, true, true, UriMode::Prefixed)
+    );
     assert_eq!((web.owns.as_slice(), &web.instructions), (&["web://*".into()][..], &Instructions::None));
     let root = |uri: &str, name: Option<&str>| Root { uri: uri.into(), name: name.map(Into::into) };
     let want = [

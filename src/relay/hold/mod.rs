@@ -3,6 +3,7 @@
 //! `basic/patterns/mrtr`). The server, whose protocol knows no such thing, sees one call.
 
 mod for_whom;
+mod replay;
 mod state;
 mod table;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 
 use self::for_whom::For;
+use self::replay::Script;
 use super::answer::asking_result;
 use super::call::{Asides, Call, Step};
 use super::request::Errand;
@@ -43,6 +45,8 @@ pub(super) struct Held {
     /// Of the keys, which are never used again.
     last: u32,
     room: Option<Room>,
+    /// What its client said when it was made before.
+    script: Script,
     /// Its answer, where it came while nobody was there.
     answer: Option<Step>,
 }
@@ -77,6 +81,10 @@ impl Relay {
                 Ok(()) => self.again(caller, message, number),
                 Err(refusal) => refused(refusal),
             },
+            Some(State::Again(mut script)) => match script.hear(&message) {
+                Ok(()) => self.first(caller, message, Some(State::Again(script)), run),
+                Err(refusal) => refused(refusal),
+            },
             Some(State::Servers { .. }) | None => self.first(caller, message, state, run),
         }
     }
@@ -98,6 +106,7 @@ impl Relay {
         F: Future<Output = Option<Bytes>> + Send + 'static,
     {
         let began = message.clone();
+        let script = if let Some(State::Again(script)) = &state { script.clone() } else { Script::default() };
         let call = match self.started(caller, message, true, state, run) {
             Ok(call) => call,
             Err(answer) => return Handled::Now(answer),
@@ -105,7 +114,7 @@ impl Relay {
         if !caller.session.abilities().any() {
             return Handled::Later(call);
         }
-        let held = Held::new(call, caller.session.clone(), began);
+        let held = Held::new(call, caller.session.clone(), began, script);
         let relay = self.clone();
         Handled::Later(Call::start(&self.orphans, |asides| held.drive(relay, For::Itself, asides)))
     }
@@ -145,8 +154,8 @@ impl Relay {
 }
 
 impl Held {
-    fn new(call: Call, session: Arc<Session>, began: Message) -> Self {
-        Self { call, session, began, asks: Vec::new(), last: 0, room: None, answer: None }
+    fn new(call: Call, session: Arc<Session>, began: Message, script: Script) -> Self {
+        Self { call, session, began, asks: Vec::new(), last: 0, room: None, script, answer: None }
     }
 
     /// The keys and methods of what the client is asked.
@@ -233,6 +242,10 @@ impl Held {
             let text = "this client cannot be asked that";
             return self.tell(&wire::error(Some(&leg), Code::MethodNotFound, text));
         }
+        if let Some(answer) = self.script.answer(&request) {
+            let answer = wire::response(&leg, answer.as_bytes());
+            return self.tell(&answer);
+        }
         self.last += 1;
         self.asks.push(Ask { key: format!("leg-{}", self.last).into(), leg, request });
     }
@@ -262,18 +275,33 @@ impl Held {
         }
     }
 
-    /// The answer that asks. The call waits from now on.
-    fn park(self, relay: &Arc<Relay>, request: &For) -> Bytes {
+    /// The answer that asks. The call waits from now on, or is ended and made again by the retry.
+    fn park(mut self, relay: &Arc<Relay>, request: &For) -> Bytes {
         let (id, number) = (request.id(&self), Holds::number());
-        let state = State::Held(number);
+        let replays = self.call.asker().is_some_and(|upstream| upstream.server().replay);
+        let state = if replays { State::Again(self.replayed()) } else { State::Held(number) };
         let state = Bound::to(&self.began).seal(&relay.keys, &state, relay.holds.time());
         let params: Vec<_> = self.asks.iter().map(|ask| ask.request.params().map(input_params)).collect();
         let asked = self.asks.iter().zip(&params);
         let asked: Vec<_> =
             asked.map(|(ask, params)| (&*ask.key, ask.request.method(), params.as_deref())).collect();
         let answer = asking_result(&id, &input_required(&asked, Some(&state)));
-        relay.holds.park(&relay.orphans, number, self);
+        if replays {
+            self.session.cancel(&self.began.id().unwrap_or_default());
+            self.end(metrics::Held::Replayed);
+        } else {
+            relay.holds.park(&relay.orphans, number, self);
+        }
         answer
+    }
+
+    /// What the call was told so far, and asks.
+    fn replayed(&self) -> Script {
+        let mut script = self.script.clone();
+        for ask in &self.asks {
+            script.ask(&ask.key, &ask.request);
+        }
+        script
     }
 
     /// The client has hung up.

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
+use super::replay::Script;
 use crate::session::Keyring;
 use crate::wire::{Message, members};
 
@@ -23,6 +24,8 @@ pub(in crate::relay) enum State {
     Held(u128),
     /// `server` keeps its own state with the client: a raw JSON string.
     Servers { server: Box<str>, raw: Box<str> },
+    /// The call was ended, and is to be made again with what the client says.
+    Again(Script),
 }
 
 /// A state that is none of ours, is over, or came with another request. Which of them is nobody's business.
@@ -58,6 +61,7 @@ impl Bound {
         let (kind, server, inner) = match state {
             State::Held(number) => ("held", "", format!("{number:032x}")),
             State::Servers { server, raw } => ("server's", &**server, (**raw).to_owned()),
+            State::Again(script) => ("again", "", script.write()),
         };
         let end = now().saturating_add(time.as_secs()).to_string();
         let plain = [kind, server, &*self.method, &self.asked, ANYBODY, &end, &inner].join("\n");
@@ -79,13 +83,14 @@ impl Bound {
         match kind {
             "held" => u128::from_str_radix(inner, 16).map(State::Held).map_err(|_| BadState),
             "server's" => Ok(State::Servers { server: server.into(), raw: inner.into() }),
+            "again" => Script::parse(inner).map(State::Again).ok_or(BadState),
             _ => Err(BadState),
         }
     }
 }
 
 /// The same text for JSON that says the same. What `serde_json` cannot hold, as a number of any size, stays as it is.
-fn canonical(raw: &str) -> String {
+pub(super) fn canonical(raw: &str) -> String {
     serde_json::from_str::<Value>(raw).map_or_else(|_| raw.to_owned(), |value| value.to_string())
 }
 
@@ -113,7 +118,7 @@ mod tests {
         let keys = Keyring::random();
         let bound = call(r#"{"x":1,"y":[{"b":1.50,"a":2}]}"#);
         let server = State::Servers { server: "git_hub".into(), raw: "\"line\\nline\"".into() };
-        for state in [State::Held(u128::MAX - 7), server] {
+        for state in [State::Held(u128::MAX - 7), server, State::Again(Script::default())] {
             let sealed = bound.seal(&keys, &state, HOUR);
             assert_eq!(bound.open(&keys, &sealed), Ok(state.clone()));
             let same = call(r#"{ "y" : [{"a":2,"b":1.5}], "x" : 1 }"#);
