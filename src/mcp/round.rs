@@ -1,6 +1,7 @@
 //! Rounds: a result that asks for input, and the retry that brings it (specification of 2026-07-28,
 //! `basic/patterns/mrtr`).
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
@@ -68,9 +69,10 @@ impl Round {
         if !raw(&at).starts_with('{') {
             return Err("the server's `inputRequests` are no object".into());
         }
+        let mut keys = HashSet::new();
         for Member { key, value } in members_of(result, at) {
             let request = Self::request(result, key, value)?;
-            if round.requests.iter().any(|other| other.key == request.key) {
+            if !keys.insert(request.key.clone()) {
                 return Err(format!("the server asks {} twice", quoted(&request.key)));
             }
             round.requests.push(request);
@@ -138,9 +140,10 @@ impl Retry {
         let Some(at) = responses else { return Ok(Some(retry)) };
         let text = request.slice(at.clone()).unwrap_or_default();
         let answers = every_member(text).map_err(|_| "`inputResponses` is no object")?;
+        let mut keys = HashSet::new();
         for answer in answers {
             let key = answer.name(text).into_owned().into_boxed_str();
-            if retry.responses.iter().any(|(other, _)| *other == key) {
+            if !keys.insert(key.clone()) {
                 return Err(format!("`inputResponses` has {} twice", quoted(&key)));
             }
             retry.responses.push((key, answer.value.start + at.start..answer.value.end + at.start));

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::task::consume_budget;
 use tokio::time::Instant;
 
 use super::legs::Legs;
 use super::request::{Request, Subject, Tasks};
 use crate::catalog::Route;
 use crate::config::Server;
-use crate::mcp::{Revision, code_of, method, wants_tasks};
+use crate::mcp::{Revision, Round, code_of, method, wants_tasks};
 use crate::metrics::{Outcome, Running};
 use crate::transport::Failure;
 use crate::upstream::{Exchange, Unavailable, Upstream, Write};
@@ -105,7 +106,12 @@ impl Request {
             }
         }
         if self.is_modern {
-            return Ok(answered);
+            let result = answered.message.body().filter(|_| answered.message.kind() == Kind::Result);
+            return match result.and_then(Round::read) {
+                // What cannot be read would pass unsealed.
+                Some(Err(why)) => Err(Broken::Refused(why)),
+                Some(Ok(_)) | None => Ok(answered),
+            };
         }
         if answered.message.kind() == Kind::Error && answered.message.body().is_some_and(wants_tasks) {
             return self.see_through(upstream, server, &route).await;
@@ -212,6 +218,10 @@ impl Request {
         legs: &mut Legs,
     ) -> Result<Message, Broken> {
         loop {
+            // A server that never pauses would let nobody else have a word.
+            if self.errand.guard.is_cancelled() {
+                return Err(Broken::Cancelled);
+            }
             let now = Instant::now();
             let limit = legs.patience(now).unwrap_or(limit).min(last.saturating_duration_since(now));
             let said = {
@@ -233,8 +243,14 @@ impl Request {
             match next {
                 Ok(Ok(message)) => match message.kind() {
                     Kind::Result | Kind::Error => return Ok(message),
-                    Kind::Request => Box::pin(self.leg(upstream, exchange, legs, &message)).await,
-                    Kind::Notification => Box::pin(self.aside(upstream, exchange, legs, message)).await,
+                    kind @ (Kind::Request | Kind::Notification) => {
+                        consume_budget().await; // and leave nobody else a turn
+                        if kind == Kind::Request {
+                            Box::pin(self.leg(upstream, exchange, legs, &message)).await;
+                        } else {
+                            Box::pin(self.aside(upstream, exchange, legs, message)).await;
+                        }
+                    }
                 },
                 Ok(Err(failure)) => return Err(Broken::Failed(failure)),
                 Err(_) if legs.is_empty() || last <= Instant::now() => return Err(Broken::Silent(limit)),

@@ -337,6 +337,11 @@ impl InFlight {
 }
 
 impl CallGuard {
+    /// Whether the client has cancelled this call.
+    pub fn is_cancelled(&self) -> bool {
+        self.call.cancelled().0
+    }
+
     /// Resolves once the client has cancelled this call, however often it is asked and dropped. Only the last one who
     /// asks is woken: a call is polled by one task.
     pub async fn cancelled(&self) {

@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use tokio::task::consume_budget;
+
 use super::Upstream;
 use super::legs::carry;
 use super::news::Notice;
@@ -33,6 +35,7 @@ impl Default for Allowances {
 impl Upstream {
     /// Brings what came outside of any call to where it belongs; gives back which lists the server says have changed.
     pub(super) async fn heard(&self, ready: &Arc<Ready>, message: Message) -> Features {
+        consume_budget().await; // a server that never pauses leaves the others their turns
         match message.kind() {
             Kind::Request => self.asked(ready, message).await,
             Kind::Notification => return self.notified(ready, message),
