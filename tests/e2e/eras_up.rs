@@ -289,7 +289,10 @@ async fn a_child_that_cannot_stand_being_asked_is_known_for_it_afterwards() {
         assert_eq!(first_lines(folder.path()), first, "{at_discover}");
         let client = Client::open(&world, "/mcp").await;
         let process = whoami(&client).await["process"].clone();
-        process::kill(u32::try_from(process.as_u64().unwrap()).unwrap());
+        let number = u32::try_from(process.as_u64().unwrap()).unwrap();
+        process::kill(number);
+        // What is written to the shell before it knows would never be answered.
+        until("it has ended", async || (!process::runs(number)).then_some(())).await;
         until("it is there again", async || {
             let answer = client.call("whoami_mcp_up", "{}").await;
             let found = &answer["result"]["structuredContent"]["process"];
