@@ -357,22 +357,6 @@ async fn a_refusal_that_comes_late_still_has_its_status() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_pauses_hears_that_nobody_listens() {
-    let flood = || Reply::Steps((0..100_000).map(|_| progress()).chain([answer("done")]).collect());
-    for make in [Fake::http, Fake::sse] {
-        let fake = make(Script::answering(move |_| flood()));
-        let world = World::start(&file("", &entries(&[("up", fake.entry())]))).await.ready().await;
-        let client = Modern::new(&world, "/mcp").saying(r#""progressToken":1"#);
-        let mut events = client.stream(&client.calling("who_mcp_up", "{}")).await;
-        assert!(events.next().await.unwrap().contains("progress"));
-        drop(events);
-        fake.saw(|seen| seen.method == "notifications/cancelled").await;
-        // The others have had their turns all the while.
-        assert!(Modern::new(&world, "/mcp").json("tools/list", "{}").await["result"]["tools"].is_array());
-    }
-}
-
-#[tokio::test]
 async fn whoever_hangs_up_has_cancelled() {
     for make in [Fake::http, Fake::sse, Fake::stdio] {
         let gate = CancellationToken::new();
