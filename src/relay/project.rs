@@ -38,7 +38,9 @@ impl Request {
         let mut edits = if self.is_modern {
             self.for_modern(server, route, from, body)
         } else {
-            to_legacy(body, self.kind(route), self.speaks())
+            // What a server of its own era says to a client is between the two, as it is direct.
+            let reads = if from.is_modern() { self.speaks() } else { Revision::LATEST_LEGACY };
+            to_legacy(body, self.kind(route), reads)
         };
         // Content that an older client gets in other words names no URI that it could ask for.
         let covered = |at: &Span| edits.iter().any(|(over, _)| over.start < at.end && at.start < over.end);

@@ -157,9 +157,12 @@ fn rounds(input: &[u8]) -> Result<(), String> {
         let requests: Vec<_> =
             round.requests.iter().map(|asked| (&*asked.key, &*asked.method, raw(&asked.params))).collect();
         let state = raw(&round.state).and_then(wire::Text::of);
-        let ours = mcp::input_required(&requests, state.as_deref());
-        let again = Round::read(&ours).ok_or("our own round is none")??;
-        must(again.requests.len() == requests.len(), "a request of a round is lost")?;
+        // A state with half a character is passed on raw, and never written by us.
+        if !requests.is_empty() || state.is_some() {
+            let ours = mcp::input_required(&requests, state.as_deref());
+            let again = Round::read(&ours).ok_or("our own round is none")??;
+            must(again.requests.len() == requests.len(), "a request of a round is lost")?;
+        }
     }
     let twice = {
         let mut names: Vec<_> = members.iter().map(|member| member.name(text)).collect();
