@@ -38,6 +38,8 @@ pub(in crate::relay) struct BadState;
 pub(in crate::relay) struct Bound {
     method: Box<str>,
     asked: String,
+    /// Who asks.
+    principal: Box<str>,
 }
 
 impl Bound {
@@ -53,7 +55,7 @@ impl Bound {
             text.extend_from_slice(part.as_bytes());
         }
         let asked = URL_SAFE_NO_PAD.encode(digest(&SHA256, &text));
-        Self { method: request.method().into(), asked }
+        Self { method: request.method().into(), asked, principal: ANYBODY.into() }
     }
 
     /// `state` for the client, good for `time`.
@@ -64,7 +66,7 @@ impl Bound {
             State::Again(script) => ("again", "", script.write()),
         };
         let end = now().saturating_add(time.as_secs()).to_string();
-        let plain = [kind, server, &*self.method, &self.asked, ANYBODY, &end, &inner].join("\n");
+        let plain = [kind, server, &*self.method, &self.asked, &*self.principal, &end, &inner].join("\n");
         keys.seal(PURPOSE, plain.as_bytes())
     }
 
@@ -77,7 +79,7 @@ impl Bound {
         let (kind, server, method, asked) = (part()?, part()?, part()?, part()?);
         let (whose, end, inner) = (part()?, part()?, part()?);
         let over = end.parse::<u64>().map_err(|_| BadState)? <= now();
-        if over || method != &*self.method || asked != self.asked || whose != ANYBODY {
+        if over || method != &*self.method || asked != self.asked || whose != &*self.principal {
             return Err(BadState);
         }
         match kind {
@@ -135,6 +137,7 @@ mod tests {
                     r#"{"name":"a","arguments":{"x":1,"y":[{"b":1.50,"a":2}]}}"#,
                 )),
                 Bound::to(&request("resources/read", r#"{"uri":"a"}"#)),
+                Bound { principal: "somebody else".into(), ..bound.clone() },
             ];
             for other in others {
                 assert_eq!(other.open(&keys, &sealed), Err(BadState), "{other:?}");
