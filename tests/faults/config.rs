@@ -1,0 +1,1 @@
+//! Section E: the configuration and its reload.

@@ -1,0 +1,1 @@
+//! Section A: the edge towards clients, HTTP and TLS.

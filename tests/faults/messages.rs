@@ -1,0 +1,1 @@
+//! Section B: what clients say, as JSON-RPC and MCP.

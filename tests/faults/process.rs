@@ -1,0 +1,1 @@
+//! Section F: the process, the operating system, Kubernetes.
