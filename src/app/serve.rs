@@ -1,6 +1,7 @@
 //! Runs until told to end.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -149,12 +150,18 @@ impl Running {
         self.stop.cancel();
         tokio::time::sleep(limits.drain_delay).await;
         self.endpoint.closing.cancel();
-        let finished = async {
+        let mut finished = pin!(async {
             self.endpoint.drained().await;
             self.relay.drained().await;
-        };
-        if timeout(limits.drain_timeout, finished).await.is_err() {
-            tracing::warn!("calls are still in flight after {:?}: they are cut", limits.drain_timeout);
+        });
+        let telling = (limits.drain_timeout / 4).min(TELLING);
+        let waiting = limits.drain_timeout.saturating_sub(telling);
+        if timeout(waiting, &mut finished).await.is_err() {
+            tracing::warn!("calls are still in flight after {waiting:?}: they are answered with an error");
+            self.relay.end();
+            if timeout(telling, finished).await.is_err() {
+                tracing::warn!("connections are still open after {:?}: they are cut", limits.drain_timeout);
+            }
         }
         self.endpoint.ended.cancel();
         self.fleet.close().await;
@@ -165,5 +172,8 @@ impl Running {
     }
 }
 
+/// The part of the drain time, a quarter at most, that is for telling clients that their calls are not waited for any
+/// longer.
+const TELLING: Duration = Duration::from_secs(1);
 /// For what should have ended long before.
 const LAST: Duration = Duration::from_secs(1);
