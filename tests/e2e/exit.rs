@@ -12,49 +12,6 @@ use crate::support::{
     Client, Fake, Mount, Reply, SOON, Script, World, entries, file, process, program, until,
 };
 
-/// The embedded server, with a grandchild that would outlive it.
-fn with_grandchild(note: &std::path::Path) -> String {
-    let program = env!("CARGO_BIN_EXE_trunkline");
-    format!(
-        r#"{{"command": "sh", "args": ["-c", "sleep 4242 & echo $! > {}; exec {program} demo-server"]}}"#,
-        note.display()
-    )
-}
-
-#[tokio::test]
-async fn told_to_end_it_ends_at_once_and_leaves_no_process() {
-    let notes = tempfile::tempdir().unwrap();
-    let note = notes.path().join("pid");
-    let up = Fake::http(Script { tells: true, ..Script::default() });
-    let servers = entries(&[
-        ("demo", r#"{"command": "self", "args": ["demo-server"]}"#.into()),
-        ("family", with_grandchild(&note)),
-        ("up", up.entry()),
-    ]);
-    for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let mut world = World::start(&file("", &servers)).await.ready().await;
-        let client = Client::open(&world, "/mcp").await;
-        let mut stream = client.listen().await;
-        let grandchild: u32 = fs::read_to_string(&note).unwrap().trim().parse().unwrap();
-        let children = process::children(world.pid());
-        assert!(children.len() == 2 && process::runs(grandchild), "{children:?}");
-        let told = Instant::now();
-        world.signal(signal);
-        assert_eq!(world.ended(SOON).await.code(), Some(0));
-        let took = told.elapsed();
-        assert!(took <= Duration::from_secs(1), "{took:?}");
-        assert_eq!(stream.next().await, None, "streams end in good order");
-        until("no process is left", async || {
-            (!children.iter().chain([&grandchild]).any(|pid| process::runs(*pid))).then_some(())
-        })
-        .await;
-        eprintln!(
-            "{signal}: idle, ended after {took:?}; {} children and a grandchild are gone",
-            children.len()
-        );
-    }
-}
-
 #[tokio::test]
 async fn calls_in_flight_finish_before_the_end() {
     let servers = entries(&[("demo", r#"{"command": "self", "args": ["demo-server"]}"#.into())]);
@@ -79,52 +36,6 @@ async fn calls_in_flight_finish_before_the_end() {
     let answered = Instant::now();
     assert_eq!(world.ended(SOON).await.code(), Some(0));
     eprintln!("a call in flight was answered; ended {:?} after that", answered.elapsed());
-}
-
-#[tokio::test]
-async fn calls_that_take_too_long_are_cut_at_the_drain_timeout() {
-    let up = Fake::stdio(Script::answering(|_| Reply::Stall));
-    let mut world =
-        World::start(&file("drainTimeout: 500ms", &entries(&[("up", up.entry())]))).await.ready().await;
-    let client = Client::open(&world, "/mcp").await;
-    let pid = up.pid().await;
-    let call = client.try_send(hyper::Method::POST, client.request("who_mcp_up", "{}"));
-    let end = async {
-        up.saw(|seen| seen.method == "tools/call").await;
-        world.signal(Signal::SIGTERM);
-        let told = Instant::now();
-        assert_eq!(world.ended(SOON).await.code(), Some(0));
-        told.elapsed()
-    };
-    let (answer, took) = tokio::join!(call, end);
-    assert!(took < Duration::from_secs(4), "{took:?}");
-    until("its child is gone", async || (!process::runs(pid)).then_some(())).await;
-    eprintln!(
-        "cut at 500 ms, ended after {took:?}; the client got {:?}",
-        answer.map(|answer| answer.status())
-    );
-}
-
-#[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
-    let up = Fake::stdio(Script::answering(|_| Reply::Stall));
-    let mut world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
-    let client = Client::open(&world, "/mcp").await;
-    let pid = up.pid().await;
-    let call = client.try_send(hyper::Method::POST, client.request("who_mcp_up", "{}"));
-    let end = async {
-        up.saw(|seen| seen.method == "tools/call").await;
-        world.signal(Signal::SIGTERM);
-        world.logged("ending").await;
-        world.signal(Signal::SIGTERM);
-        let told = Instant::now();
-        assert_eq!(world.ended(SOON).await.code(), Some(0));
-        told.elapsed()
-    };
-    let (_, took) = tokio::join!(call, end);
-    assert!(took < Duration::from_secs(1), "{took:?}");
-    until("its child is gone", async || (!process::runs(pid)).then_some(())).await;
-    eprintln!("ended {took:?} after the second signal");
 }
 
 #[tokio::test]
