@@ -30,7 +30,6 @@ mod e2e {
     mod outage;
     mod own;
     mod protocol;
-    mod reload;
     mod resume;
     mod tasks;
     mod tasks_across;

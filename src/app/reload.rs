@@ -1,15 +1,15 @@
 //! One task that takes changes of the configuration over, one after the other.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::load::Origin;
 use super::serve::tell;
 use super::watch::Watch;
-use crate::config::{Change, Config, Parsed};
+use crate::config::{Change, Config, Parsed, Problem};
 use crate::fleet::Fleet;
-use crate::front::Admin;
+use crate::front::{Admin, LastReload};
 use crate::metrics::Metrics;
 use crate::session::Keyring;
 
@@ -41,6 +41,7 @@ impl Reload {
 
     /// Watches the file that gave `first`, and SIGHUP, for ever.
     pub(super) async fn run(mut self, first: &Parsed) {
+        self.taken(&first.notes);
         let mut watch = Watch::new();
         let mut files = first.files.clone();
         let mut hangup: Option<Signal> = signal(SignalKind::hangup()).ok();
@@ -71,7 +72,7 @@ impl Reload {
                         "the configuration is not taken over, the last one stays in force:\n{told}"
                     );
                     self.metrics.reloaded(false);
-                    self.problems(told.lines().map(str::to_owned).collect());
+                    self.last().problems = told.lines().map(str::to_owned).collect();
                     self.refused = Some(told);
                 }
                 None
@@ -85,11 +86,12 @@ impl Reload {
             if was_refused {
                 tracing::info!("the configuration is valid again and says what is in force");
                 self.metrics.reloaded(true);
-                self.problems(Vec::new());
             }
+            self.taken(&parsed.notes);
             return;
         }
         tell(&parsed.notes);
+        let notes = parsed.notes;
         let needs_restart = Change::between(&self.started, &parsed.config).needs_restart;
         let change = Change::between(&self.fleet.snapshot().config, &parsed.config);
         if change.session_keys {
@@ -103,11 +105,19 @@ impl Reload {
         let Change { added, removed, replaced, retuned, .. } = change;
         tracing::info!(?added, ?removed, ?replaced, ?retuned, "the configuration was taken over");
         self.metrics.reloaded(true);
-        self.problems(Vec::new());
+        self.last().needs_restart = needs_restart;
+        self.taken(&notes);
     }
 
-    fn problems(&self, lines: Vec<String>) {
-        *self.admin.last_reload.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    /// Tells on the status that a file with these `notes` is in force.
+    fn taken(&self, notes: &[Problem]) {
+        let mut last = self.last();
+        last.problems.clear();
+        last.warnings = notes.iter().map(|note| format!("{}: {note}", note.severity)).collect();
+    }
+
+    fn last(&self) -> MutexGuard<'_, LastReload> {
+        self.admin.last_reload.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
