@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 #[path = "support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the other tests need more of it")]
 mod support;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -57,9 +57,10 @@ struct Running {
 pub async fn serve(origin: Origin, greet: bool) -> Result<(), ServeError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let hangup = signal(SignalKind::hangup())?; // from here on it ends nobody
     let parsed = origin.load()?;
     tell(&parsed.notes);
-    let running = start(&origin, parsed, greet).await?;
+    let running = start(&origin, parsed, hangup, greet).await?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -84,7 +85,7 @@ pub(super) fn tell(notes: &[Problem]) {
     }
 }
 
-async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, ServeError> {
+async fn start(origin: &Origin, parsed: Parsed, hangup: Signal, greet: bool) -> Result<Running, ServeError> {
     let config = Arc::new(parsed.config.clone());
     let (listener, bound) = bind(config.listen, "listen").await?;
     let (admin_listener, admin_bound) = bind(config.admin, "admin.listen").await?;
@@ -126,7 +127,7 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
         let reload =
             Reload::new(origin.clone(), config.clone(), fleet.clone(), keys, admin.clone(), metrics.clone());
         let stop = stop.clone();
-        async move { stop.run_until_cancelled(reload.run(&parsed)).await.unwrap_or_default() }
+        async move { stop.run_until_cancelled(reload.run(&parsed, hangup)).await.unwrap_or_default() }
     });
     metrics.reloaded(true);
     tracing::info!(%bound, admin = %admin_bound, servers = config.servers.len(), "listening");

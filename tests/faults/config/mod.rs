@@ -1,6 +1,9 @@
 //! Section E: the configuration and its reload.
 
+mod files;
 mod held;
+mod many;
+mod refused;
 mod reload;
 mod stamps;
 
