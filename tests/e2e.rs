@@ -24,6 +24,7 @@ mod e2e {
     mod held;
     mod hostile;
     mod keys;
+    mod keys_auth;
     mod killed;
     mod legs;
     mod modern;

@@ -73,6 +73,7 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         servers: _,
         session_keys: _,
         insecure,
+        auth,
         allowed_hosts,
         allowed_origins,
         naming,
@@ -82,6 +83,7 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         limits: _,
     } = old;
     *insecure != new.insecure
+        || *auth != new.auth
         || *allowed_hosts != new.allowed_hosts
         || *allowed_origins != new.allowed_origins
         || *naming != new.naming

@@ -55,7 +55,7 @@ impl Request {
     /// The answer with our ids of tasks in it, if it has any.
     fn of_tasks(&self, server: &ServerName, answer: &Message) -> Option<Message> {
         self.note_task(server, answer);
-        self.errand.relay.seal_tasks(server, answer)
+        self.errand.relay.seal_tasks(self.whose(), server, answer)
     }
 
     fn written(&self, answer: &Message, id_at: Span, renamed: &[(Span, String)]) -> Bytes {

@@ -39,6 +39,7 @@ pub use call::{Call, Step};
 pub use listen::Listen;
 pub use refusal::Refusal;
 
+use crate::auth::Handed;
 use crate::catalog::{Audience, BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
@@ -88,6 +89,8 @@ pub struct Caller {
     pub events: bool,
     /// The arguments that its headers repeat.
     pub shown: Shown,
+    /// Those of its headers that servers get.
+    pub handed: Option<Arc<Handed>>,
 }
 
 /// What becomes of a message.
@@ -136,7 +139,7 @@ impl Relay {
                 Handled::Accepted
             }
             Kind::Result | Kind::Error => {
-                let message = self.open_tasks(&message).unwrap_or(message);
+                let message = self.open_tasks(caller.session.principal(), &message).unwrap_or(message);
                 if !caller.session.answered(message) {
                     tracing::debug!("an answer to what nobody asks any more");
                 }
@@ -219,8 +222,8 @@ impl Relay {
         Ok(Call::start(&self.orphans, |asides| {
             let state = state.map(Box::new);
             let (relay, view) = (self.clone(), caller.view.clone());
-            let shown = caller.shown.clone();
-            run(Errand { relay, view, events: asked, guard, asides, shown, state }, message)
+            let (shown, handed) = (caller.shown.clone(), caller.handed.clone());
+            run(Errand { relay, view, events: asked, guard, asides, shown, handed, state }, message)
         }))
     }
 
