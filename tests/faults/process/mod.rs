@@ -4,5 +4,6 @@ mod drain;
 mod groups;
 mod machine;
 mod network;
+mod pod;
 mod signals;
 mod start;
