@@ -57,7 +57,7 @@ async fn fault_099_many_reloads_of_many_servers_cost_little_and_leave_nothing() 
     for version in 1..=reloads {
         change(1000 + version).await;
     }
-    let each = (cpu(world.pid()) - before) / reloads;
+    let each = cpu(world.pid()).saturating_sub(before) / reloads;
     assert_eq!(world.server("s7").await["title"], (1000 + reloads).to_string());
     assert_eq!(up.seen_of("initialize").len(), SERVERS, "no connection was made anew");
     let now = (process::rss(world.pid()), process::fds(world.pid()));

@@ -62,7 +62,7 @@ async fn fault_107_it_needs_no_home_no_rights_and_nowhere_to_write() {
 #[tokio::test]
 async fn fault_107_a_full_disk_under_its_log_stops_nothing() {
     let up = Fake::http(Script::default());
-    let mount = Mount::new(&file("", &entries(&[("up", up.entry())])).replace("127.0.0.1:0", "127.0.0.1:0"));
+    let mount = Mount::new(&file("", &entries(&[("up", up.entry())])));
     let full = || Stdio::from(OpenOptions::new().write(true).open("/dev/full").unwrap());
     // What it says cannot be read, so its ports are found out by what it listens on.
     let mut child = program()
@@ -180,8 +180,8 @@ async fn fault_108_without_ipv6_it_says_so_or_serves_what_there_is() {
     }
     let up = Fake::http(Script::default());
     let listening = |address: &str| {
-        let text = file("", &entries(&[("up", up.entry())]));
-        text.replacen("127.0.0.1:0", &format!("'{address}'"), 1) + "insecure: true\n"
+        let usual = file("", &entries(&[("up", up.entry())]));
+        usual.replacen("127.0.0.1:0", &format!("'{address}'"), 1) + "insecure: true\n"
     };
     let output = run(&listening("[::1]:0")).await;
     let told = String::from_utf8(output.stderr).unwrap();
