@@ -27,7 +27,7 @@ pub(crate) use faulty::{Act, ENDLESS};
 pub(crate) use inside::Inside;
 pub(crate) use line::Line;
 pub(crate) use modern::{MODERN, Modern};
-pub(crate) use needs::{Group, own_network, run, skip};
+pub(crate) use needs::{Group, name, own_network, run, skip};
 pub(crate) use relay::{Ending, Relay, Weather};
 pub(crate) use script::{PROGRESS, Reply, Script, Step, answer, error, progress, text, tool};
 pub(crate) use world::{World, program};
