@@ -9,7 +9,7 @@ use super::serve::tell;
 use super::watch::Watch;
 use crate::config::{Change, Config, Parsed};
 use crate::fleet::Fleet;
-use crate::front::Admin;
+use crate::front::{Admin, Tls};
 use crate::metrics::Metrics;
 use crate::session::Keyring;
 
@@ -23,6 +23,8 @@ pub(super) struct Reload {
     pub(super) keys: Arc<Keyring>,
     pub(super) admin: Arc<Admin>,
     pub(super) metrics: Arc<Metrics>,
+    /// The endpoint's certificate, if it has one.
+    pub(super) tls: Option<Arc<Tls>>,
     /// What was last said of an invalid file, so that it is said once.
     refused: Option<String>,
 }
@@ -36,7 +38,7 @@ impl Reload {
         admin: Arc<Admin>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { origin, started, fleet, keys, admin, metrics, refused: None }
+        Self { origin, started, fleet, keys, admin, metrics, tls: None, refused: None }
     }
 
     /// Watches the file that gave `first`, and SIGHUP, for ever.
@@ -47,6 +49,9 @@ impl Reload {
         loop {
             // Watched first and read then: what changes after the reading is noticed.
             watch.follow(self.origin.file().into_iter().chain(files.iter().map(AsRef::as_ref)));
+            if let Some(tls) = &self.tls {
+                tls.reload();
+            }
             if let Some(parsed) = self.read() {
                 if parsed.files != files {
                     files.clone_from(&parsed.files);

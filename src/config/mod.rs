@@ -33,7 +33,7 @@ use std::path::PathBuf;
 
 pub use change::Change;
 pub use model::{
-    Config, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Root, Scope, Server, Stdio, Tls,
+    Config, EdgeTls, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Root, Scope, Server, Stdio, Tls,
     Tools, UriMode, ViewRules,
 };
 pub use problem::{Problem, Severity};

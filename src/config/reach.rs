@@ -213,7 +213,7 @@ fn tls(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Tls {
 }
 
 /// A file beside the configuration that must be there.
-fn file(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str) -> Option<PathBuf> {
+pub(super) fn file(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str) -> Option<PathBuf> {
     read_file(reader, fields, key).map(|(path, _)| path)
 }
 

@@ -1,6 +1,8 @@
 //! Requests that belong to no session: what is wrong with one is told in a fixed order, so that its author learns of the
 //! most basic fault first (PROTOCOL of 2026-07-28: `basic/transports`, `basic/versioning`).
 
+use std::sync::Arc;
+
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
 
@@ -11,7 +13,8 @@ use super::endpoint::{Endpoint, path};
 use super::era::Era;
 use super::listen::hear;
 use super::refuse::{Turned, refuse};
-use super::reply::{accepted, json_with};
+use super::peer::Peer;
+use super::reply::{accepted, busy, json_with};
 use crate::catalog::View;
 use crate::mcp::header::{METHOD, NAME, PROTOCOL_VERSION};
 use crate::mcp::{
@@ -31,6 +34,7 @@ impl Endpoint {
         accepts: Accepts,
         era: Era,
         message: Message,
+        peer: &Arc<Peer>,
     ) -> Result<Response<Body>, Turned> {
         let envelope = match message.kind() {
             Kind::Request => self.admit(&view, headers, era, &message)?,
@@ -52,8 +56,13 @@ impl Endpoint {
         }
         Ok(match self.relay.handle(&caller, message) {
             Handled::Now(answer) => whole(accepts, answer),
+            Handled::Busy(answer) => return Err(busy(answer)),
             Handled::Later(call) => {
-                Direct::new(call, caller.session, id).answer(accepts, &self.clock, &self.metrics).await
+                let Some(place) = peer.place(self.fleet.limits().calls_per_session) else {
+                    let text = "too many requests of this connection are in flight; wait until one has ended";
+                    return Err(busy(wire::error(Some(&id), Code::Internal, text)));
+                };
+                Direct::new(call, caller.session, id, place).answer(accepts, &self.clock, &self.metrics).await
             }
             Handled::Accepted => accepted(),
         })

@@ -26,7 +26,7 @@ impl World {
         let sessions = Sessions::new(&config.limits, keys.clone(), metrics.clone());
         let fleet = Fleet::spawn(config, metrics.clone()).await;
         let upstream = fleet.snapshot().upstreams.values().next().unwrap().clone();
-        Self { relay: Relay::new(fleet, Arc::new(Clock::default()), keys), upstream, sessions, metrics }
+        Self { relay: Relay::new(fleet, Arc::new(Clock::default()), keys, metrics.clone()), upstream, sessions, metrics }
     }
 
     fn guest(&self, level: Option<Level>) -> Caller {
