@@ -11,6 +11,7 @@ mod inside;
 mod line;
 mod modern;
 pub(crate) mod process;
+pub(crate) mod raw;
 mod script;
 mod sse;
 mod stdio;

@@ -33,7 +33,12 @@ impl World {
 
     /// Starts it with the configuration in `mount`, and waits until it listens.
     pub(crate) async fn start_in(mount: Mount) -> Self {
-        let mut child = program()
+        Self::start_as(program(), mount).await
+    }
+
+    /// As [`start_in`](Self::start_in), by this command.
+    pub(crate) async fn start_as(mut program: Command, mount: Mount) -> Self {
+        let mut child = program
             .args(["--log-format", "json", "--config"])
             .arg(mount.file())
             .stdout(Stdio::null())
@@ -60,6 +65,16 @@ impl World {
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.bound)
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.bound
+    }
+
+    /// Where operators ask.
+    pub(crate) fn operators(&self) -> SocketAddr {
+        self.admin
     }
 
     pub(crate) fn pid(&self) -> u32 {
