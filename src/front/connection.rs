@@ -16,6 +16,7 @@ use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::TcpStream;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::body::Body;
@@ -23,7 +24,7 @@ use super::peer::Peer;
 use super::refuse::{Turned, refuse};
 use super::sent::{Sent, Streams};
 use super::serve::{Serve, Server};
-use super::socket::{Noise, Socket, Stream, Unread};
+use super::socket::{Socket, Stream};
 use crate::metrics::{Closed, Rejection};
 use crate::wire::Code;
 
@@ -67,7 +68,7 @@ impl Server {
         let (mut looking, mut seen) = (true, 0);
         loop {
             tokio::select! {
-                ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&*error)),
+                ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&peer, &*error)),
                 () = closing.as_mut() => break,
                 () = look.as_mut(), if looking => {
                     if peer.taken() == 0 {
@@ -85,7 +86,7 @@ impl Server {
         let mut idle = false;
         loop {
             tokio::select! {
-                ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&*error)),
+                ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&peer, &*error)),
                 () = self.ended.cancelled() => return,
                 () = sleep(LOOK) => {
                     // Two looks: what has just been answered is still on its way.
@@ -102,11 +103,11 @@ impl Server {
     /// The connection once its client has said something. Nothing else limits the wait for the first bytes.
     async fn greeted(&self, socket: TcpStream) -> Option<Stream> {
         let why = match &self.tls {
-            None => match timeout(self.header_time, socket.readable()).await {
+            None => match self.soon(self.header_time, socket.readable()).await? {
                 Ok(_) => return Some(Stream::Plain(socket)),
                 Err(_) => Closed::Silent,
             },
-            Some(tls) => match timeout(HANDSHAKE.min(self.header_time), tls.accept(socket)).await {
+            Some(tls) => match self.soon(HANDSHAKE.min(self.header_time), tls.accept(socket)).await? {
                 Ok(Ok(stream)) => return Some(Stream::Tls(Box::new(stream))),
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "no TLS with a client");
@@ -117,6 +118,11 @@ impl Server {
         };
         self.metrics.closed(why);
         None
+    }
+
+    /// What `work` gives within `limit`; `None` where the server closes before.
+    async fn soon<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<Result<T, Elapsed>> {
+        self.closing.run_until_cancelled(timeout(limit, work)).await
     }
 
     fn http(&self, peer: &Arc<Peer>) -> Builder<Streams> {
@@ -136,30 +142,34 @@ impl Server {
         http
     }
 
-    fn broke(&self, error: &(dyn Error + Send + Sync + 'static)) {
+    fn broke(&self, peer: &Peer, error: &(dyn Error + Send + Sync + 'static)) {
         tracing::debug!(error, "a connection broke");
-        let mut why = Some(Closed::Protocol);
-        let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-        while let Some(error) = cause {
-            if let Some(error) = error.downcast_ref::<hyper::Error>() {
-                if error.is_timeout() {
-                    why = Some(Closed::Silent);
-                } else if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
-                    why = None; // it went away
-                }
+        let theirs = |error: &hyper::Error| {
+            let went = error.is_incomplete_message() || error.is_closed() || error.is_canceled();
+            match (error.is_timeout(), went, error.is_parse()) {
+                (true, ..) => Some(Closed::Silent),
+                (_, true, _) => None,
+                (_, _, true) => Some(Closed::Protocol),
+                // Of HTTP/2 all that is known is whether the socket broke.
+                (..) => (!ends_in_io(error)).then_some(Closed::Protocol),
             }
-            if let Some(error) = error.downcast_ref::<std::io::Error>() {
-                why = error.get_ref().and_then(|inner| {
-                    let unread = inner.is::<Unread>().then_some(Closed::Unread);
-                    unread.or_else(|| inner.is::<Noise>().then_some(Closed::Flood))
-                });
-            }
-            cause = error.source();
-        }
+        };
+        let why = peer.fault().or_else(|| error.downcast_ref::<hyper::Error>().and_then(theirs));
         if let Some(why) = why {
             self.metrics.closed(why);
         }
     }
+}
+
+fn ends_in_io(error: &hyper::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if error.is::<std::io::Error>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// What answers the requests of one connection.

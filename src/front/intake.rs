@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{RETRY_AFTER, HeaderValue};
+use hyper::header::{CONNECTION, RETRY_AFTER, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::body::Body;
@@ -80,8 +80,18 @@ impl Intake<'_> {
 }
 
 impl Endpoint {
-    /// The whole body, and what it holds of the memory for bodies.
+    /// The whole body, and what it holds of the memory for bodies. Over HTTP/1 nothing can follow a body that is not
+    /// read to its end.
     pub(super) async fn read(&self, body: Incoming, peer: &Peer) -> Result<(Bytes, Option<Held>), Turned> {
+        self.take_in(body, peer).await.map_err(|Turned(why, mut response)| {
+            if !peer.is_two() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Turned(why, response)
+        })
+    }
+
+    async fn take_in(&self, body: Incoming, peer: &Peer) -> Result<(Bytes, Option<Held>), Turned> {
         let limits = self.fleet.limits();
         let limit = limits.request_body;
         if peer.memory().is_full() {

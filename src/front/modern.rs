@@ -54,14 +54,15 @@ impl Endpoint {
         if message.method() == method::LISTEN {
             return Box::pin(hear(self, &caller, &message)).await;
         }
+        // Before the call begins: one that is dropped runs on.
+        let Some(place) = peer.place(self.fleet.limits().calls_per_session) else {
+            let text = "too many requests of this connection are in flight; wait until one has ended";
+            return Err(busy(wire::error(Some(&id), Code::Internal, text)));
+        };
         Ok(match self.relay.handle(&caller, message) {
             Handled::Now(answer) => whole(accepts, answer),
             Handled::Busy(answer) => return Err(busy(answer)),
             Handled::Later(call) => {
-                let Some(place) = peer.place(self.fleet.limits().calls_per_session) else {
-                    let text = "too many requests of this connection are in flight; wait until one has ended";
-                    return Err(busy(wire::error(Some(&id), Code::Internal, text)));
-                };
                 Direct::new(call, caller.session, id, place).answer(accepts, &self.clock, &self.metrics).await
             }
             Handled::Accepted => accepted(),

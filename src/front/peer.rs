@@ -1,9 +1,10 @@
 //! What is known of one client's connection.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::memory::Memory;
+use crate::metrics::Closed;
 
 /// One client's connection. Whoever works for it counts here, so that nothing has to be asked, locked or timed for a
 /// single request.
@@ -28,6 +29,10 @@ pub struct Peer {
     doubtful: AtomicBool,
     /// It does not take what is written.
     stalled: AtomicBool,
+    /// The last look at an answer found something.
+    found: AtomicBool,
+    /// Why it is closed in its middle.
+    fault: OnceLock<Closed>,
 }
 
 impl Peer {
@@ -44,6 +49,8 @@ impl Peer {
             two: AtomicBool::new(false),
             doubtful: AtomicBool::new(false),
             stalled: AtomicBool::new(false),
+            found: AtomicBool::new(false),
+            fault: OnceLock::new(),
         })
     }
 
@@ -82,8 +89,9 @@ impl Peer {
         Reading(self)
     }
 
-    /// An answer was looked at for more.
-    pub(super) fn look(&self) {
+    /// An answer was looked at for more, and some was `found`, or the end.
+    pub(super) fn look(&self, found: bool) {
+        self.found.store(found, Ordering::Relaxed);
         self.looked.fetch_add(1, Ordering::Relaxed);
         self.stir();
     }
@@ -91,6 +99,21 @@ impl Peer {
     /// How often answers were looked at for more.
     pub(super) fn looked(&self) -> u64 {
         self.looked.load(Ordering::Relaxed)
+    }
+
+    /// Whether the last look found something.
+    pub(super) fn has_found(&self) -> bool {
+        self.found.load(Ordering::Relaxed)
+    }
+
+    /// It is to be closed, for this reason.
+    pub(super) fn blame(&self, why: Closed) {
+        self.fault.get_or_init(|| why);
+    }
+
+    /// Why it is closed by us, if it is.
+    pub(super) fn fault(&self) -> Option<Closed> {
+        self.fault.get().copied()
     }
 
     /// Something moved.

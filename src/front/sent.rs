@@ -62,12 +62,12 @@ impl http_body::Body for Sent {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Chunk>, Infallible>>> {
         let this = self.get_mut();
-        this.alive.peer().look();
+        let next = if this.rest.is_empty() { this.body.poll_next(cx) } else { Poll::Ready(None) };
+        this.alive.peer().look(next.is_ready());
         if !this.rest.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(this.piece()))));
         }
-        let next = ready!(this.body.poll_next(cx));
-        Poll::Ready(next.map(|bytes| Ok(Frame::data(this.chunk(bytes)))))
+        Poll::Ready(ready!(next).map(|bytes| Ok(Frame::data(this.chunk(bytes)))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -120,9 +120,9 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
 }
 
 impl Streams {
-    /// A stream whose answer has begun looks for more of it each time it is polled, unless it waits for the window.
+    /// A stream that has found something to send, and does not look for more, waits for its client's window.
     async fn watch<F: Future<Output = ()>>(self, mut stream: Pin<Box<F>>) {
-        let (mut begun, mut since) = (false, None::<Instant>);
+        let mut since = None::<Instant>;
         let mut timer = None::<Pin<Box<Sleep>>>;
         let ended = poll_fn(|cx| {
             let looked = self.peer.looked();
@@ -130,12 +130,9 @@ impl Streams {
                 return Poll::Ready(true);
             }
             if self.peer.looked() != looked {
-                (begun, since) = (true, None);
+                since = self.peer.has_found().then(Instant::now);
             }
-            if !begun || self.peer.looked() != looked {
-                return Poll::Pending;
-            }
-            let due = *since.get_or_insert_with(Instant::now) + self.limit;
+            let Some(due) = since.map(|since| since + self.limit) else { return Poll::Pending };
             let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
             while timer.as_mut().poll(cx).is_ready() {
                 if Instant::now() >= due {

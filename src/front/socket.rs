@@ -13,6 +13,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::framing::Framing;
 use super::peer::Peer;
+use crate::metrics::Closed;
 
 /// What the bytes go through.
 #[derive(Debug)]
@@ -66,7 +67,11 @@ impl Socket {
             self.quiet = (0, moved);
         }
         self.quiet.0 += bytes.len();
-        if self.quiet.0 > NOISE { Err(io::Error::other(Noise)) } else { Ok(()) }
+        if self.quiet.0 <= NOISE {
+            return Ok(());
+        }
+        self.peer.blame(Closed::Flood);
+        Err(io::Error::other("nothing but frames without anything in them"))
     }
 
     /// After a write: goes on waiting, or gives up.
@@ -105,7 +110,9 @@ impl Socket {
 
     fn stalls(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         self.peer.set_stalled(true);
-        self.stall.poll(cx)
+        ready!(self.stall.poll(cx));
+        self.peer.blame(Closed::Unread);
+        Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "the client does not read what it is sent"))
     }
 }
 
@@ -124,7 +131,8 @@ struct Stall {
 const SLOWEST: usize = 1 << 10;
 
 impl Stall {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+    /// Ready once it has not taken enough for too long.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let since = *self.since.get_or_insert_with(|| {
                 self.sent = 0;
@@ -136,7 +144,7 @@ impl Stall {
             if Instant::now() >= due {
                 let least = SLOWEST * usize::try_from(self.limit.as_secs()).unwrap_or(usize::MAX).max(1);
                 if self.sent < least {
-                    return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, Unread));
+                    return Poll::Ready(());
                 }
                 self.since = None;
                 timer.as_mut().reset(Instant::now() + self.limit);
@@ -146,16 +154,6 @@ impl Stall {
         }
     }
 }
-
-/// The client does not read.
-#[derive(Debug, thiserror::Error)]
-#[error("what the client is sent is not read")]
-pub(super) struct Unread;
-
-/// The client floods us.
-#[derive(Debug, thiserror::Error)]
-#[error("nothing but frames without anything in them")]
-pub(super) struct Noise;
 
 impl AsyncRead for Socket {
     fn poll_read(

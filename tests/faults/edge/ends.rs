@@ -154,9 +154,10 @@ async fn fault_112_a_log_that_nobody_reads_stops_nothing_and_its_losses_are_coun
     let mut times = Vec::new();
     while lost().await == 0.0 {
         let started = Instant::now();
-        assert_eq!(client.call("who_mcp_up", "{}").await["result"]["content"][0]["text"], "here");
+        let answers = join((0..32).map(|_| client.call("who_mcp_up", "{}"))).await;
+        assert!(answers.iter().all(|answer| answer["result"]["content"][0]["text"] == "here"));
         times.push(started.elapsed());
-        assert!(times.len() < 50_000, "its log is never full");
+        assert!(times.len() < 2000, "its log is never full");
     }
     for _ in 0..100 {
         let started = Instant::now();
@@ -203,4 +204,63 @@ async fn fault_113_scrapes_are_quick_and_stop_no_request() {
     let all = join((0..100).map(|_| scraper.whole(hyper::Method::GET, ""))).await;
     assert!(all.iter().all(|answer| answer.status == 200));
     others_are_well(&world).await;
+}
+
+#[tokio::test]
+async fn fault_106_with_a_tenth_of_a_core_probes_are_answered_and_nothing_storms() {
+    let (world, up) = world("", Script::default()).await;
+    let client = Client::open(&world, "/mcp").await;
+    let Some(quota) = Quota::of(world.pid(), 10_000) else {
+        eprintln!("skipped: no cpu control group can be made here");
+        return;
+    };
+    let load = async {
+        for _ in 0..20 {
+            let answer = client.call("who_mcp_up", "{}").await;
+            assert_eq!(answer["result"]["content"][0]["text"], "here", "{answer}");
+        }
+    };
+    let probes = async {
+        let mut slowest = Duration::ZERO;
+        for _ in 0..10 {
+            let started = Instant::now();
+            assert_eq!(world.admin("/livez").await.0, 200);
+            slowest = slowest.max(started.elapsed());
+        }
+        slowest
+    };
+    let ((), slowest) = tokio::join!(load, probes);
+    eprintln!("with a tenth of a core the slowest of ten probes beside calls took {slowest:?}");
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    let late = r#"trunkline_requests_total{method="tools/call",outcome="timeout",server="up"}"#;
+    assert_eq!((world.metric(late).await, up.seen_of("tools/call").len()), (0.0, 20), "nothing is late or sent twice");
+    drop(quota);
+}
+
+/// A control group (version 1 or 2) that gives a process so many microseconds of each 100 ms.
+struct Quota(std::path::PathBuf, u32);
+
+impl Quota {
+    fn of(pid: u32, quota: u32) -> Option<Self> {
+        let one = std::path::Path::new("/sys/fs/cgroup/cpu");
+        let name = format!("trunkline-{pid}");
+        let folder = if one.is_dir() { one.join(name) } else { one.parent()?.join(name) };
+        std::fs::create_dir(&folder).ok()?;
+        let made = Self(folder.clone(), pid);
+        let write = |file: &str, text: String| std::fs::write(folder.join(file), text);
+        write("cpu.cfs_quota_us", quota.to_string())
+            .or_else(|_| write("cpu.max", format!("{quota} 100000")))
+            .and_then(|()| write("cgroup.procs", pid.to_string()))
+            .ok()?;
+        Some(made)
+    }
+}
+
+impl Drop for Quota {
+    /// A group that is not empty cannot be removed, so the process goes back to the root first.
+    fn drop(&mut self) {
+        let root = self.0.parent().unwrap().join("cgroup.procs");
+        drop(std::fs::write(root, self.1.to_string()));
+        drop(std::fs::remove_dir(&self.0));
+    }
 }

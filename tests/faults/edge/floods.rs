@@ -73,7 +73,7 @@ async fn fault_015_resets_that_we_are_made_to_send_end_the_connection() {
     for number in 0..10_000_u32 {
         let stream = 2 * number + 1;
         let mut frames = encoded(frame::HEADERS, frame::END_HEADERS, stream, &headers);
-        frames.extend(encoded(frame::WINDOW, 0, stream, &0_u32.to_be_bytes()));
+        frames.extend(encoded(frame::WINDOW, 0, stream, &i32::MAX.to_be_bytes()));
         open = two.say(&frames).await;
         if !open {
             break;
