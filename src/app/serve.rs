@@ -1,12 +1,13 @@
 //! Runs until told to end.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -59,9 +60,10 @@ struct Running {
 pub async fn serve(origin: Origin, greet: bool, log_lost: Arc<AtomicU64>) -> Result<(), ServeError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let hangup = signal(SignalKind::hangup())?; // from here on it ends nobody
     let parsed = origin.load()?;
     tell(&parsed.notes);
-    let running = start(&origin, parsed, greet, log_lost).await?;
+    let running = start(&origin, parsed, hangup, greet, log_lost).await?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -89,6 +91,7 @@ pub(super) fn tell(notes: &[Problem]) {
 async fn start(
     origin: &Origin,
     parsed: Parsed,
+    hangup: Signal,
     greet: bool,
     log_lost: Arc<AtomicU64>,
 ) -> Result<Running, ServeError> {
@@ -139,7 +142,7 @@ async fn start(
             Reload::new(origin.clone(), config.clone(), fleet.clone(), keys, admin.clone(), metrics.clone());
         reload.tls = tls;
         let stop = stop.clone();
-        async move { stop.run_until_cancelled(reload.run(&parsed)).await.unwrap_or_default() }
+        async move { stop.run_until_cancelled(reload.run(&parsed, hangup)).await.unwrap_or_default() }
     });
     metrics.reloaded(true);
     tracing::info!(%bound, admin = %admin_bound, servers = config.servers.len(), "listening");
@@ -163,12 +166,18 @@ impl Running {
         self.stop.cancel();
         tokio::time::sleep(limits.drain_delay).await;
         self.endpoint.closing.cancel();
-        let finished = async {
+        let mut finished = pin!(async {
             self.endpoint.drained().await;
             self.relay.drained().await;
-        };
-        if timeout(limits.drain_timeout, finished).await.is_err() {
-            tracing::warn!("calls are still in flight after {:?}: they are cut", limits.drain_timeout);
+        });
+        let telling = (limits.drain_timeout / 4).min(TELLING);
+        let waiting = limits.drain_timeout.saturating_sub(telling);
+        if timeout(waiting, &mut finished).await.is_err() {
+            tracing::warn!("calls are still in flight after {waiting:?}: they are answered with an error");
+            self.relay.end();
+            if timeout(telling, finished).await.is_err() {
+                tracing::warn!("connections are still open after {:?}: they are cut", limits.drain_timeout);
+            }
         }
         self.endpoint.ended.cancel();
         self.fleet.close().await;
@@ -179,5 +188,8 @@ impl Running {
     }
 }
 
+/// The part of the drain time, a quarter at most, that is for telling clients that their calls are not waited for any
+/// longer.
+const TELLING: Duration = Duration::from_secs(1);
 /// For what should have ended long before.
 const LAST: Duration = Duration::from_secs(1);

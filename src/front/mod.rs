@@ -28,7 +28,7 @@ mod tail;
 mod tls;
 mod worker;
 
-pub use admin::Admin;
+pub use admin::{Admin, LastReload};
 pub use endpoint::Endpoint;
 pub use memory::Memory;
 pub use peer::Peer;

@@ -10,6 +10,7 @@ mod http;
 mod inside;
 mod line;
 mod modern;
+mod needs;
 pub(crate) mod process;
 pub(crate) mod raw;
 mod script;
@@ -24,6 +25,7 @@ pub(crate) use fake::{Fake, Seen};
 pub(crate) use inside::Inside;
 pub(crate) use line::Line;
 pub(crate) use modern::{MODERN, Modern};
+pub(crate) use needs::{Group, own_network, run, skip};
 pub(crate) use script::{PROGRESS, Reply, Script, Step, answer, error, progress, text, tool};
 pub(crate) use world::{World, program};
 

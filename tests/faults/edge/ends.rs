@@ -99,7 +99,7 @@ async fn fault_110_a_call_that_panics_is_answered_and_nobody_else_notices() {
     let up = Fake::http(script);
     let mut program = program();
     program.env("TRUNKLINE_PANIC", "bug_mcp_up");
-    let world = World::start_as(program, Mount::new(&file("", &entries(&[("up", up.entry())])))).await.ready().await;
+    let world = World::start_as(Mount::new(&file("", &entries(&[("up", up.entry())]))), program).await.ready().await;
     let (client, modern) = (Client::open(&world, "/mcp").await, Modern::new(&world, "/mcp"));
     let slow = client.call("who_mcp_up", r#"{"x":"slow"}"#);
     let bugs = async {
