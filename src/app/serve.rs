@@ -109,7 +109,13 @@ async fn start(
     let clock = Arc::new(Clock::default());
     let relay = Relay::new(fleet.clone(), clock.clone(), keys.clone(), metrics.clone());
     let workers = Workers::start()?;
-    let endpoint = Arc::new(Server::new(workers.runtimes(), &config.limits, metrics.clone(), memory.clone(), tls.clone()));
+    let endpoint = Arc::new(Server::new(
+        workers.runtimes(),
+        &config.limits,
+        metrics.clone(),
+        memory.clone(),
+        tls.clone(),
+    ));
     let operators = Arc::new(Server::new(Vec::new(), &config.limits, metrics.clone(), memory.clone(), None));
     let admin = Arc::new(Admin {
         bound: admin_bound,

@@ -135,8 +135,18 @@ pub(super) const LIMITS: &[Key] = &[
     key("jsonDepth", Whole, Read, "Deepest nesting of a JSON message (128)."),
     key("sessions", Whole, Read, "Sessions held at once (10000)."),
     key("sessionIdle", Duration, Read, "How long an idle session is held (30m)."),
-    key("callsPerSession", Whole, Read, "Calls in flight per client: a session, or a connection without one (64)."),
-    key("calls", Whole, Read, "Calls in flight of all clients; beyond them they are told to come again (1000)."),
+    key(
+        "callsPerSession",
+        Whole,
+        Read,
+        "Calls in flight per client: a session, or a connection without one (64).",
+    ),
+    key(
+        "calls",
+        Whole,
+        Read,
+        "Calls in flight of all clients; beyond them they are told to come again (1000).",
+    ),
     key("streams", Whole, Read, "Streams that clients hold open for what they did not ask for (5000)."),
     key("clientConnections", Whole, Read, "Connections of clients (10000)."),
     key(
@@ -146,7 +156,12 @@ pub(super) const LIMITS: &[Key] = &[
         "Bytes of large requests and unread answers held at once (a quarter of the memory limit, or 256MiB).",
     ),
     key("headerTimeout", Duration, Read, "How long a client may take to send the head of a request (10s)."),
-    key("bodyTimeout", Duration, Read, "How long a client may take to send the body, at 1 KiB/s at least (30s)."),
+    key(
+        "bodyTimeout",
+        Duration,
+        Read,
+        "How long a client may take to send the body, at 1 KiB/s at least (30s).",
+    ),
     key("writeTimeout", Duration, Read, "How long a client may leave unread what it is sent (30s)."),
     key(
         "connections",

@@ -221,7 +221,8 @@ impl<S: Serve> Line<S> {
             return too_long(StatusCode::URI_TOO_LONG, &format!("the target is longer than {TARGET} bytes"));
         }
         let headers = request.headers();
-        let size = |(name, value): (&hyper::header::HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
+        let size =
+            |(name, value): (&hyper::header::HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
         if headers.len() > LINES || headers.iter().map(size).sum::<usize>() > HEADERS {
             let what = format!("the headers are more than {LINES} lines or {HEADERS} bytes");
             return too_long(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &what);

@@ -70,12 +70,7 @@ impl Serve for Endpoint {
 }
 
 impl Endpoint {
-    async fn route(
-        &self,
-        parts: Parts,
-        body: Incoming,
-        peer: &Arc<Peer>,
-    ) -> Result<Response<Body>, Turned> {
+    async fn route(&self, parts: Parts, body: Incoming, peer: &Arc<Peer>) -> Result<Response<Body>, Turned> {
         let snapshot = self.fleet.snapshot();
         guard::check(&parts, self.bound, &snapshot.config).map_err(stranger)?;
         // A browser asks for leave before it sends what it would send, so that cannot need a key.

@@ -50,7 +50,8 @@ impl Framing {
         let is = |name: &[u8]| line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
         match line.first() {
             None | Some(b'\r') => {
-                let (lengths, encodings) = (std::mem::take(&mut self.lengths), std::mem::take(&mut self.encodings));
+                let (lengths, encodings) =
+                    (std::mem::take(&mut self.lengths), std::mem::take(&mut self.encodings));
                 return lengths.saturating_add(encodings) > 1;
             }
             Some(b'c' | b'C') if is(LENGTH) => self.lengths = self.lengths.saturating_add(1),
@@ -67,7 +68,8 @@ mod tests {
 
     #[test]
     fn fault_006_a_head_that_frames_its_body_twice_is_found_however_it_is_cut() {
-        let whole = |more: &str| format!("POST /mcp HTTP/1.1\r\nHost: x\r\n{more}\r\n\r\n{{\"content-length:\":1}}");
+        let whole =
+            |more: &str| format!("POST /mcp HTTP/1.1\r\nHost: x\r\n{more}\r\n\r\n{{\"content-length:\":1}}");
         for (more, doubtful) in [
             ("Content-Length: 5", false),
             ("Transfer-Encoding: chunked", false),

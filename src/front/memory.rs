@@ -21,7 +21,8 @@ pub(super) const SMALL: usize = 16 << 10;
 impl Memory {
     /// Holds `most` bytes, or by default a quarter of what the process may have.
     pub fn new(most: Option<usize>) -> Arc<Self> {
-        let most = most.unwrap_or_else(|| granted(Path::new("/")).map_or(USUAL, |bytes| (bytes / 4).min(USUAL)));
+        let most =
+            most.unwrap_or_else(|| granted(Path::new("/")).map_or(USUAL, |bytes| (bytes / 4).min(USUAL)));
         Arc::new(Self { held: AtomicUsize::new(0), most })
     }
 
@@ -88,7 +89,8 @@ fn granted(root: &Path) -> Option<usize> {
         };
         // In a container its own group is often mounted as the root, whatever it is called outside.
         let own = folder.join(path.trim_start_matches('/'));
-        let above: Vec<PathBuf> = own.ancestors().take_while(|at| at.starts_with(&folder)).map(|at| at.join(file)).collect();
+        let above: Vec<PathBuf> =
+            own.ancestors().take_while(|at| at.starts_with(&folder)).map(|at| at.join(file)).collect();
         above
     });
     let read = |file: PathBuf| fs::read_to_string(file).ok()?.trim().parse::<usize>().ok();

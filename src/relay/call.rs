@@ -192,7 +192,11 @@ impl Run {
         tracing::error!("a call panicked: this is a bug; its client is told, and nothing else is touched");
         let (id, metrics) = self.guard.as_ref()?;
         metrics.panicked();
-        Some(wire::error(Some(id), Code::Internal, "this call met a bug of ours; it may or may not have taken effect"))
+        Some(wire::error(
+            Some(id),
+            Code::Internal,
+            "this call met a bug of ours; it may or may not have taken effect",
+        ))
     }
 
     async fn step(&mut self) -> Step {

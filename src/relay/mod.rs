@@ -118,12 +118,7 @@ impl Handled {
 
 impl Relay {
     /// A relay to the servers of `fleet`.
-    pub fn new(
-        fleet: Arc<Fleet>,
-        clock: Arc<Clock>,
-        keys: Arc<Keyring>,
-        metrics: Arc<Metrics>,
-    ) -> Arc<Self> {
+    pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>, keys: Arc<Keyring>, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             holds: Arc::new(Holds::new(fleet.limits())),
             awaited: Awaited::default(),

@@ -36,7 +36,8 @@ impl Inside {
             let metrics = Metrics::new("test");
             let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
             fleet.first_round().await;
-            let server = Arc::new(Server::new(Vec::new(), &config.limits, metrics.clone(), Memory::new(None), None));
+            let server =
+                Arc::new(Server::new(Vec::new(), &config.limits, metrics.clone(), Memory::new(None), None));
             let keys = Arc::new(Keyring::random());
             let clock = Arc::new(Clock::default());
             started.spawn(clock.clone().run(CancellationToken::new()));

@@ -204,7 +204,8 @@ impl Two {
 
     /// The next frame; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
-        let length = |read: &[u8]| usize::from(read[0]) << 16 | usize::from(read[1]) << 8 | usize::from(read[2]);
+        let length =
+            |read: &[u8]| usize::from(read[0]) << 16 | usize::from(read[1]) << 8 | usize::from(read[2]);
         self.0.until(|read| (read.len() >= 9 && read.len() >= 9 + length(read)).then_some(0)).await?;
         let whole: Vec<u8> = self.0.read.drain(..9 + length(&self.0.read)).collect();
         let stream = u32::from_be_bytes(whole[5..9].try_into().unwrap());

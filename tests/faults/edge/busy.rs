@@ -27,9 +27,18 @@ async fn fault_121_calls_beyond_the_limit_are_told_at_once_to_come_again() {
         let started = tokio::time::Instant::now();
         let busy = last.post(&last.request("who_mcp_up", "{}")).await;
         let took = started.elapsed();
-        assert_eq!((busy.status, &busy.headers["retry-after"]), (503, &"1".parse().unwrap()), "{}", busy.text);
+        assert_eq!(
+            (busy.status, &busy.headers["retry-after"]),
+            (503, &"1".parse().unwrap()),
+            "{}",
+            busy.text
+        );
         assert_eq!(error(&busy.text), Some(-32603), "with its id: {}", busy.text);
-        assert!(busy.text.contains(r#""id":0"#) && took < Duration::from_millis(500), "{took:?} {}", busy.text);
+        assert!(
+            busy.text.contains(r#""id":0"#) && took < Duration::from_millis(500),
+            "{took:?} {}",
+            busy.text
+        );
         // What costs nothing is served all the same, and a new client comes in.
         assert_eq!(last.tools().await, ["who_mcp_up"]);
         Client::open(&world, "/mcp").await;
@@ -73,7 +82,8 @@ async fn fault_011_a_connection_without_a_session_has_its_own_limit() {
     let headed = modern.headed(&modern.calling("who_mcp_up", "{}"));
     let mut line = crate::support::raw::Two::open(&world, &[]).await;
     for number in 0..5_u32 {
-        line.say(&crate::support::raw::posted(2 * number + 1, &headed, &modern.calling("who_mcp_up", "{}"))).await;
+        line.say(&crate::support::raw::posted(2 * number + 1, &headed, &modern.calling("who_mcp_up", "{}")))
+            .await;
     }
     let refused = loop {
         let frame = line.next_of(crate::support::raw::frame::DATA).await.unwrap();
@@ -98,9 +108,13 @@ async fn fault_117_connections_and_streams_beyond_the_limit_are_turned_away() {
     let busy = client.whole(hyper::Method::GET, "").await;
     assert_eq!((busy.status, busy.headers.contains_key("retry-after")), (503, true), "{}", busy.text);
     let modern = Modern::new(&world, "/mcp");
-    assert_eq!(modern.post(&modern.request("subscriptions/listen", r#"{"notifications":{}}"#)).await.status, 503);
+    assert_eq!(
+        modern.post(&modern.request("subscriptions/listen", r#"{"notifications":{}}"#)).await.status,
+        503
+    );
     drop(streams);
-    until("there is room again", async || (world.metric("trunkline_streams").await == 0.0).then_some(())).await;
+    until("there is room again", async || (world.metric("trunkline_streams").await == 0.0).then_some(()))
+        .await;
     drop(client.listen().await);
     let mut held = join((0..31).map(|_| Raw::open(&world))).await;
     let ends = join(held.iter_mut().map(|raw| raw.ends(Duration::from_secs(1)))).await;
@@ -109,7 +123,8 @@ async fn fault_117_connections_and_streams_beyond_the_limit_are_turned_away() {
     let call = line.send(&client, hyper::Method::POST, client.request("who_mcp_up", "{}")).await;
     assert_eq!(call.status(), 200, "who is in stays");
     drop(held);
-    until("there is room again", async || (world.metric("trunkline_connections").await < 20.0).then_some(())).await;
+    until("there is room again", async || (world.metric("trunkline_connections").await < 20.0).then_some(()))
+        .await;
     others_are_well(&world).await;
 }
 
@@ -134,7 +149,10 @@ async fn fault_105_bodies_beyond_the_memory_are_refused_and_it_does_not_grow() {
     let shed = client.post(&client.request("who_mcp_up", "{}")).await;
     assert!(shed.status == 200 || shed.status == 503 && shed.headers.contains_key("retry-after"), "{shed:?}");
     drop(held);
-    until("all is given back", async || (world.metric("trunkline_buffered_bytes").await == 0.0).then_some(())).await;
+    until("all is given back", async || {
+        (world.metric("trunkline_buffered_bytes").await == 0.0).then_some(())
+    })
+    .await;
     let large = client.request("who_mcp_up", &format!(r#"{{"x":"{}"}}"#, "x".repeat(BODY)));
     assert!(client.ask(&large).await.contains("here"));
     assert!(up.seen_of("tools/call").len() <= 2);

@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::{others_are_well, world};
 use crate::support::raw::{Raw, Two, head, post};
 use crate::support::{
-    Client, Fake, Modern, Mount, Reply, Script, Step, World, answer, entries, file, join, program, progress, tool, until,
+    Client, Fake, Modern, Mount, Reply, Script, Step, World, answer, entries, file, join, program, progress,
+    tool, until,
 };
 
 #[tokio::test]
@@ -25,8 +26,13 @@ async fn fault_021_whoever_goes_away_has_cancelled_without_a_session_and_not_wit
     let mut calls = 0;
     for resets in [false, true] {
         for is_modern in [true, false] {
-            let text = if is_modern { modern.calling("who_mcp_up", "{}") } else { client.request("who_mcp_up", "{}") };
-            let headed = if is_modern { modern.headed(&text) } else { client.with("accept", "text/event-stream") };
+            let text = if is_modern {
+                modern.calling("who_mcp_up", "{}")
+            } else {
+                client.request("who_mcp_up", "{}")
+            };
+            let headed =
+                if is_modern { modern.headed(&text) } else { client.with("accept", "text/event-stream") };
             let mut raw = Raw::open(&world).await;
             raw.say(post(&headed, &text)).await;
             calls += 1;
@@ -72,7 +78,11 @@ async fn fault_103_idle_connections_and_half_requests_do_not_hold_the_end() {
     let headers = crate::support::raw::fields("POST", &client);
     half.say(&crate::support::raw::encoded(1, 4, 1, &headers)).await;
     let mut held = Vec::new();
-    for start in [String::new(), "POST /mcp HTTP/1.1\r\nHost: l".into(), head(&client, "Content-Length: 100\r\n") + "{"] {
+    for start in [
+        String::new(),
+        "POST /mcp HTTP/1.1\r\nHost: l".into(),
+        head(&client, "Content-Length: 100\r\n") + "{",
+    ] {
         let mut raw = Raw::open(&world).await;
         raw.say(start).await;
         held.push(raw);
@@ -99,14 +109,19 @@ async fn fault_110_a_call_that_panics_is_answered_and_nobody_else_notices() {
     let up = Fake::http(script);
     let mut program = program();
     program.env("TRUNKLINE_PANIC", "bug_mcp_up");
-    let world = World::start_as(Mount::new(&file("", &entries(&[("up", up.entry())]))), program).await.ready().await;
+    let world =
+        World::start_as(Mount::new(&file("", &entries(&[("up", up.entry())]))), program).await.ready().await;
     let (client, modern) = (Client::open(&world, "/mcp").await, Modern::new(&world, "/mcp"));
     let slow = client.call("who_mcp_up", r#"{"x":"slow"}"#);
     let bugs = async {
         up.saw(|seen| seen.method == "tools/call").await;
         for n in 0..5 {
             let answer = client.call("bug_mcp_up", "{}").await;
-            assert_eq!((&answer["error"]["code"], answer["id"].is_u64()), (&(-32603).into(), true), "{answer}");
+            assert_eq!(
+                (&answer["error"]["code"], answer["id"].is_u64()),
+                (&(-32603).into(), true),
+                "{answer}"
+            );
             let answer = modern.call("bug_mcp_up", "{}").await;
             assert_eq!(answer["error"]["code"], -32603, "{answer}");
             assert_eq!(client.call("who_mcp_up", "{}").await["result"]["content"][0]["text"], "here", "{n}");
@@ -131,7 +146,11 @@ async fn fault_112_a_log_that_nobody_reads_stops_nothing_and_its_losses_are_coun
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let admin = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let text = std::fs::read_to_string(mount.file()).unwrap();
-    let text = text.replacen("127.0.0.1:0", &format!("127.0.0.1:{port}"), 1).replacen("127.0.0.1:0", &format!("127.0.0.1:{admin}"), 1);
+    let text = text.replacen("127.0.0.1:0", &format!("127.0.0.1:{port}"), 1).replacen(
+        "127.0.0.1:0",
+        &format!("127.0.0.1:{admin}"),
+        1,
+    );
     mount.save(&text);
     let mut child = program()
         .args(["--log", "trace", "--config"])
@@ -164,10 +183,16 @@ async fn fault_112_a_log_that_nobody_reads_stops_nothing_and_its_losses_are_coun
         assert_eq!(client.call("who_mcp_up", "{}").await["result"]["content"][0]["text"], "here");
         times.push(started.elapsed());
     }
-    eprintln!("{} calls beside a log that nobody reads, the slowest {:?}; {} lines lost", times.len(), times.iter().max(), lost().await);
+    eprintln!(
+        "{} calls beside a log that nobody reads, the slowest {:?}; {} lines lost",
+        times.len(),
+        times.iter().max(),
+        lost().await
+    );
     assert!(times.iter().max().unwrap() < &Duration::from_secs(2));
     crate::support::process::signal(child.id().unwrap(), Signal::SIGTERM);
-    let ended = tokio::time::timeout(Duration::from_secs(10), child.wait()).await.expect("it ends all the same");
+    let ended =
+        tokio::time::timeout(Duration::from_secs(10), child.wait()).await.expect("it ends all the same");
     assert!(ended.unwrap().success());
 }
 
@@ -184,7 +209,11 @@ async fn fault_113_scrapes_are_quick_and_stop_no_request() {
             let started = Instant::now();
             let answer = scraper.whole(hyper::Method::GET, "").await;
             scrapes.push(started.elapsed());
-            assert!(answer.status == 200 && answer.text.contains("trunkline_sessions 1"), "{}", answer.status);
+            assert!(
+                answer.status == 200 && answer.text.contains("trunkline_sessions 1"),
+                "{}",
+                answer.status
+            );
         }
     };
     let calling = async {
@@ -233,7 +262,11 @@ async fn fault_106_with_a_tenth_of_a_core_probes_are_answered_and_nothing_storms
     eprintln!("with a tenth of a core the slowest of ten probes beside calls took {slowest:?}");
     assert!(slowest < Duration::from_secs(1), "{slowest:?}");
     let late = r#"trunkline_requests_total{method="tools/call",outcome="timeout",server="up"}"#;
-    assert_eq!((world.metric(late).await, up.seen_of("tools/call").len()), (0.0, 20), "nothing is late or sent twice");
+    assert_eq!(
+        (world.metric(late).await, up.seen_of("tools/call").len()),
+        (0.0, 20),
+        "nothing is late or sent twice"
+    );
     drop(quota);
 }
 

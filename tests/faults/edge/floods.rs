@@ -18,7 +18,8 @@ async fn fault_011_pipelined_requests_are_answered_in_order() {
     let (world, _up) = world("", Script::default()).await;
     let client = Client::open(&world, "/mcp").await;
     let mut raw = Raw::open(&world).await;
-    let all: String = (0..REQUESTS).map(|id| post(&client, &LIST.replace(":1,", &format!(":{id},")))).collect();
+    let all: String =
+        (0..REQUESTS).map(|id| post(&client, &LIST.replace(":1,", &format!(":{id},")))).collect();
     let (mut read, mut write) = tokio::io::split(std::mem::replace(&mut raw, Raw::open(&world).await).io);
     let sending = tokio::io::AsyncWriteExt::write_all(&mut write, all.as_bytes());
     let reading = async {
@@ -31,9 +32,16 @@ async fn fault_011_pipelined_requests_are_answered_in_order() {
         }
         String::from_utf8(text).unwrap()
     };
-    let (sent, text) = tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(sending, reading) }).await.unwrap();
+    let (sent, text) =
+        tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(sending, reading) })
+            .await
+            .unwrap();
     sent.unwrap();
-    let ids: Vec<usize> = text.split("\"id\":").skip(1).filter_map(|rest| rest.split([',', '}']).next()?.parse().ok()).collect();
+    let ids: Vec<usize> = text
+        .split("\"id\":")
+        .skip(1)
+        .filter_map(|rest| rest.split([',', '}']).next()?.parse().ok())
+        .collect();
     assert!(ids.iter().copied().eq(0..REQUESTS), "{ids:?}");
     others_are_well(&world).await;
 }

@@ -26,7 +26,11 @@ async fn fault_005_too_many_too_long_headers_and_targets_have_their_status() {
         raw.say(head(&client, &(more.clone() + &length)) + LIST).await;
         // More than we read of it may be on its way when it is refused: then the refusal may be lost, with a reset.
         let said = raw.answer().await.map(|said| said.status);
-        assert!(said == Some(status) || said.is_none() && more.len() > 96 << 10, "{} bytes: {said:?}", more.len());
+        assert!(
+            said == Some(status) || said.is_none() && more.len() > 96 << 10,
+            "{} bytes: {said:?}",
+            more.len()
+        );
         assert_eq!(raw.ends(Duration::from_millis(500)).await, status != 200, "{} bytes", more.len());
     }
     for (size, status) in [(70 << 10, 414), (9 << 10, 414), (4 << 10, 404)] {
@@ -67,7 +71,8 @@ async fn fault_008_a_body_above_the_limit_is_refused_and_never_held() {
                 raw.say(format!("10000\r\n{}\r\n", "x".repeat(1 << 16))).await;
             }
         } else {
-            raw.say(head(&client, &format!("Content-Length: {}\r\n", LIMIT + 1)) + &"x".repeat(LIMIT + 1)).await;
+            raw.say(head(&client, &format!("Content-Length: {}\r\n", LIMIT + 1)) + &"x".repeat(LIMIT + 1))
+                .await;
         }
         assert_eq!(raw.answer().await.unwrap().status, 413, "chunked {chunked}");
     }
@@ -100,9 +105,15 @@ async fn fault_012_wrong_methods_types_and_paths_have_their_status() {
     let (world, _up) = world("", Script::default()).await;
     let client = Client::open(&world, "/mcp").await;
     let modern = Modern::new(&world, "/mcp");
-    for (method, status) in
-        [("PUT", 405), ("PATCH", 405), ("TRACE", 405), ("CONNECT", 405), ("BREW", 405), ("HEAD", 200), ("OPTIONS", 204)]
-    {
+    for (method, status) in [
+        ("PUT", 405),
+        ("PATCH", 405),
+        ("TRACE", 405),
+        ("CONNECT", 405),
+        ("BREW", 405),
+        ("HEAD", 200),
+        ("OPTIONS", 204),
+    ] {
         let method = hyper::Method::from_bytes(method.as_bytes()).unwrap();
         let mut raw = Raw::open(&world).await;
         let target = if method == "CONNECT" { "localhost:80" } else { "/mcp" };

@@ -19,7 +19,8 @@ async fn fault_001_connections_that_say_nothing_are_closed_in_time() {
     let rss = process::rss(world.pid());
     eprintln!("{count} silent connections: {rss} KiB resident");
     assert!(rss <= 120 << 10);
-    let ended = join(silent.into_iter().map(|mut raw| async move { raw.ends(Duration::from_secs(8)).await })).await;
+    let ended =
+        join(silent.into_iter().map(|mut raw| async move { raw.ends(Duration::from_secs(8)).await })).await;
     assert!(ended.into_iter().all(|ended| ended));
     assert!(closed(&world, "silent").await >= f64::from(u32::try_from(count).unwrap()));
     until("the descriptors are back", async || (process::fds(world.pid()) <= before + 8).then_some(())).await;
@@ -101,8 +102,10 @@ async fn fault_004_a_client_that_never_reads_is_closed_and_its_call_cancelled() 
     });
     let (world, up) = world("writeTimeout: 1s", script).await;
     let modern = Modern::new(&world, "/mcp");
-    let (large, endless) =
-        (modern.calling("who_mcp_up", r#"{"kind":"large"}"#), modern.calling("who_mcp_up", r#"{"kind":"endless"}"#));
+    let (large, endless) = (
+        modern.calling("who_mcp_up", r#"{"kind":"large"}"#),
+        modern.calling("who_mcp_up", r#"{"kind":"endless"}"#),
+    );
     let before = process::rss(world.pid());
     for body in [&large, &endless] {
         let mut raw = Raw::narrow(&world).await;
@@ -113,11 +116,10 @@ async fn fault_004_a_client_that_never_reads_is_closed_and_its_call_cancelled() 
         drop(raw);
     }
     // The rest of an answer that nobody will read is not held, and the call that told without end hears of it.
-    until("nothing is held", async || (world.metric("trunkline_buffered_bytes").await == 0.0).then_some(())).await;
-    until("the server is told", async || {
-        (!up.seen_of("notifications/cancelled").is_empty()).then_some(())
-    })
-    .await;
+    until("nothing is held", async || (world.metric("trunkline_buffered_bytes").await == 0.0).then_some(()))
+        .await;
+    until("the server is told", async || (!up.seen_of("notifications/cancelled").is_empty()).then_some(()))
+        .await;
     let grown = process::rss(world.pid()).saturating_sub(before);
     eprintln!("two clients that never read: {grown} KiB more resident after them");
     others_are_well(&world).await;

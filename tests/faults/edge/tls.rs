@@ -97,11 +97,11 @@ async fn fault_018_handshakes_that_are_none_are_closed() {
     assert!(raw.ends(Duration::from_secs(5)).await, "nothing said");
     for start in [
         &b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"[..],
-        &[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0],              // a hello of one byte
+        &[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0], // a hello of one byte
         &[&[0x16, 3, 1, 0xff, 0xff][..], &[0; 65_535]].concat(), // and one far too long
         &old_hello(1),
         &old_hello(2),
-        &[0x80, 0x2e, 1, 3, 0],                           // of SSL 2
+        &[0x80, 0x2e, 1, 3, 0], // of SSL 2
     ] {
         let mut raw = Raw::open(&world).await;
         raw.say(start).await;
@@ -151,7 +151,10 @@ async fn fault_019_a_new_certificate_is_shown_without_a_restart_and_garbage_is_n
     .await;
     // A key that does not fit, then garbage, then nothing.
     let other = authority.issue(false);
-    for (n, bad) in [(other.0.clone(), authority.issue(false).1), ("garbage".into(), "-----BEGIN".into())].iter().enumerate() {
+    for (n, bad) in [(other.0.clone(), authority.issue(false).1), ("garbage".into(), "-----BEGIN".into())]
+        .iter()
+        .enumerate()
+    {
         save(world.mount.path(), bad);
         let failed = r#"trunkline_tls_reloads_total{result="failure"}"#;
         let enough = f64::from(u32::try_from(n + 1).unwrap());
