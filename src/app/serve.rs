@@ -18,7 +18,7 @@ use super::reload::Reload;
 use crate::clock::Clock;
 use crate::config::{Parsed, Problem, Severity};
 use crate::fleet::Fleet;
-use crate::front::{Admin, Endpoint, Memory, Server, Tls, Workers};
+use crate::front::{Admin, Endpoint, Server, Tls, Workers};
 use crate::metrics::Metrics;
 use crate::relay::Relay;
 use crate::session::{Keyring, Sessions};
@@ -102,7 +102,6 @@ async fn start(
     metrics.log(log_lost);
     let tls = config.tls.as_ref().map(|files| Tls::load(files, metrics.clone()));
     let tls = tls.transpose().map_err(ServeError::Certificate)?;
-    let memory = Memory::new(config.limits.buffers);
     let keys = Arc::new(Keyring::new(&config.session_keys));
     let sessions = Sessions::new(&config.limits, keys.clone(), metrics.clone());
     let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
@@ -113,15 +112,16 @@ async fn start(
         workers.runtimes(),
         &config.limits,
         metrics.clone(),
-        memory.clone(),
+        fleet.memory().clone(),
         tls.clone(),
     ));
-    let operators = Arc::new(Server::new(Vec::new(), &config.limits, metrics.clone(), memory.clone(), None));
+    let operators =
+        Arc::new(Server::new(Vec::new(), &config.limits, metrics.clone(), fleet.memory().clone(), None));
     let admin = Arc::new(Admin {
         bound: admin_bound,
         fleet: fleet.clone(),
         metrics: metrics.clone(),
-        memory,
+        memory: fleet.memory().clone(),
         draining: AtomicBool::new(false),
         last_reload: std::sync::Mutex::default(),
     });

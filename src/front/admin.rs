@@ -9,12 +9,12 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use super::body::Body;
 use super::guard;
-use super::memory::Memory;
 use super::peer::Peer;
 use super::reply::{bare, typed};
 use super::serve::Serve;
 use super::status;
 use crate::fleet::Fleet;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 
 /// What operators and probes ask.

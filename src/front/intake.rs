@@ -8,9 +8,9 @@ use hyper::{Response, StatusCode};
 
 use super::body::Body;
 use super::endpoint::Endpoint;
-use super::memory::{Held, SMALL};
 use super::peer::Peer;
 use super::refuse::{Turned, refuse};
+use crate::memory::{Held, SMALL};
 use crate::metrics::Rejection;
 use crate::wire::Code;
 
@@ -50,8 +50,10 @@ impl Intake<'_> {
             if len > self.limit {
                 return Err(Broken::TooLarge);
             }
-            if len > SMALL {
-                self.hold(len)?;
+            // A buffer grows in doubles.
+            let room = if len <= SMALL { len } else { len.next_power_of_two().min(self.limit) };
+            if !self.peer.memory().account(&mut self.held, room) {
+                return Err(Broken::NoRoom);
             }
             if self.len() == 0 {
                 self.first = data;
@@ -63,19 +65,6 @@ impl Intake<'_> {
             self.more.extend_from_slice(&data);
         }
         Ok(())
-    }
-
-    /// Counts what will be held when there are `len` bytes: a buffer grows in doubles.
-    fn hold(&mut self, len: usize) -> Result<(), Broken> {
-        let room = len.next_power_of_two().min(self.limit);
-        let fits = match &mut self.held {
-            Some(held) => held.grow(room),
-            none => {
-                *none = self.peer.memory().hold(room);
-                none.is_some()
-            }
-        };
-        if fits { Ok(()) } else { Err(Broken::NoRoom) }
     }
 }
 

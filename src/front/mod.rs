@@ -13,7 +13,6 @@ mod framing;
 mod guard;
 mod intake;
 mod listen;
-mod memory;
 mod modern;
 mod peer;
 mod post;
@@ -30,7 +29,6 @@ mod worker;
 
 pub use admin::{Admin, LastReload};
 pub use endpoint::Endpoint;
-pub use memory::Memory;
 pub use peer::Peer;
 pub use serve::{Serve, Server};
 pub use tls::Tls;

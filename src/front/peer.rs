@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::memory::Memory;
+use crate::memory::Memory;
 use crate::metrics::Closed;
 
 /// One client's connection. Whoever works for it counts here, so that nothing has to be asked, locked or timed for a

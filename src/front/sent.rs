@@ -14,8 +14,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::task::TaskTracker;
 
 use super::body::Body;
-use super::memory::{Held, SMALL};
 use super::peer::{Alive, Peer};
+use crate::memory::{Held, SMALL};
 use crate::metrics::{Closed, Metrics};
 
 /// A response's body that hyper takes: the request is alive as long as it is.
@@ -39,7 +39,7 @@ impl Sent {
 
     fn chunk(&mut self, bytes: Bytes) -> Chunk {
         let peer = self.alive.peer();
-        let held = (bytes.len() >= SMALL).then(|| peer.memory().hold_anyway(bytes.len()));
+        let held = (bytes.len() >= SMALL).then(|| peer.memory().hold(bytes.len()));
         if !peer.is_two() {
             return Chunk { bytes, _held: held };
         }

@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::body::Body;
-use super::memory::Memory;
 use super::peer::Peer;
 use super::tls::Tls;
 use crate::config::Limits;
+use crate::memory::Memory;
 use crate::metrics::{Closed, Metrics};
 
 /// Answers requests.

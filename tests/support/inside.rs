@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use trunkline::clock::Clock;
 use trunkline::config::{self, Machine, Source};
 use trunkline::fleet::Fleet;
-use trunkline::front::{Endpoint, Memory, Server};
+use trunkline::front::{Endpoint, Server};
 use trunkline::metrics::Metrics;
 use trunkline::relay::Relay;
 use trunkline::session::{Keyring, Sessions};
@@ -36,8 +36,13 @@ impl Inside {
             let metrics = Metrics::new("test");
             let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
             fleet.first_round().await;
-            let server =
-                Arc::new(Server::new(Vec::new(), &config.limits, metrics.clone(), Memory::new(None), None));
+            let server = Arc::new(Server::new(
+                Vec::new(),
+                &config.limits,
+                metrics.clone(),
+                fleet.memory().clone(),
+                None,
+            ));
             let keys = Arc::new(Keyring::random());
             let clock = Arc::new(Clock::default());
             started.spawn(clock.clone().run(CancellationToken::new()));

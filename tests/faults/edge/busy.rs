@@ -160,6 +160,41 @@ async fn fault_105_bodies_beyond_the_memory_are_refused_and_it_does_not_grow() {
 }
 
 #[tokio::test]
+async fn fault_105_answers_beyond_the_memory_fail_alone_and_are_given_back() {
+    const SIZE: usize = 10 << 20;
+    let large = crate::support::text(&"x".repeat(SIZE));
+    let script = Script::answering(move |seen| match seen.text.contains("large") {
+        true => Reply::Result(large.clone()),
+        false => Reply::Result(crate::support::text("here")),
+    });
+    let (world, _up) = world("buffers: 24MiB", script).await;
+    let client = Client::open(&world, "/mcp").await;
+    let before = process::rss(world.pid());
+    let texts: Vec<_> = (0..12).map(|_| client.request("who_mcp_up", r#"{"x":"large"}"#)).collect();
+    let calls = join(texts.iter().map(|text| client.post(text)));
+    let small = async {
+        for _ in 0..20 {
+            let answer = client.post(&client.request("who_mcp_up", "{}")).await;
+            assert!(matches!(answer.status, 200 | 503), "{}", answer.text);
+        }
+    };
+    let (answers, ()) = tokio::join!(calls, small);
+    let whole = answers.iter().filter(|answer| answer.text.len() > SIZE).count();
+    let told = answers.iter().filter(|answer| answer.text.contains("too large beside")).count();
+    let shed = answers.iter().filter(|answer| answer.status == 503).count();
+    let grown = process::rss(world.pid()).saturating_sub(before);
+    eprintln!("12 answers of 10 MiB: {whole} whole, {told} refused, {shed} shed; {grown} KiB more resident");
+    assert!(whole >= 1 && told >= 1 && whole + told + shed == 12, "{whole} {told} {shed}");
+    assert!(grown < 90 << 10, "{grown} KiB");
+    until("all is given back", async || {
+        (world.metric("trunkline_buffered_bytes").await == 0.0).then_some(())
+    })
+    .await;
+    assert!(client.call("who_mcp_up", r#"{"x":"large"}"#).await.to_string().len() > SIZE, "one has room");
+    others_are_well(&world).await;
+}
+
+#[tokio::test]
 async fn fault_020_without_descriptors_streams_live_on_and_it_recovers() {
     let (world, up) = world("", Script { tells: true, ..Script::default() }).await;
     let client = Client::open(&world, "/mcp").await;

@@ -1,12 +1,12 @@
-//! How much may be held of what clients send and do not read. Beyond it they are told to come again: a process that
-//! grows until it is killed fails everybody.
+//! How much may be held of large messages, whoever sends them and whoever does not read them: one budget for the whole
+//! process. Beyond it what comes is refused: a process that grows until it is killed fails everybody.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes held for clients, and how many there may be.
+/// Bytes held of large messages, and how many there may be.
 #[derive(Debug)]
 pub struct Memory {
     held: AtomicUsize,
@@ -16,7 +16,7 @@ pub struct Memory {
 /// Where nothing says how much memory there is.
 const USUAL: usize = 256 << 20;
 /// Pieces below this are not counted: they are as large as the buffers of a connection.
-pub(super) const SMALL: usize = 16 << 10;
+pub const SMALL: usize = 16 << 10;
 
 impl Memory {
     /// Holds `most` bytes, or by default a quarter of what the process may have.
@@ -26,16 +26,20 @@ impl Memory {
         Arc::new(Self { held: AtomicUsize::new(0), most })
     }
 
-    /// Holds `bytes` more; `None` where there is no room.
-    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Option<Held> {
-        let held = self.hold_anyway(bytes);
-        (self.held() <= self.most).then_some(held)
-    }
-
-    /// As [`hold`](Self::hold), for what is there already.
-    pub(super) fn hold_anyway(self: &Arc<Self>, bytes: usize) -> Held {
+    /// Holds `bytes` that are there already, whether there is room for them or not.
+    pub fn hold(self: &Arc<Self>, bytes: usize) -> Held {
         self.held.fetch_add(bytes, Ordering::Relaxed);
         Held { memory: self.clone(), bytes }
+    }
+
+    /// What `held` stands for are `bytes` from now on; a [small](SMALL) number does not count. `false` where there is no
+    /// room for them.
+    pub fn account(self: &Arc<Self>, held: &mut Option<Held>, bytes: usize) -> bool {
+        if bytes <= SMALL {
+            *held = None;
+            return true;
+        }
+        held.get_or_insert_with(|| self.hold(0)).set(bytes)
     }
 
     /// How many bytes are held.
@@ -44,25 +48,29 @@ impl Memory {
     }
 
     /// Whether nothing more should begin.
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.held() >= self.most
     }
 }
 
 /// Bytes that are held, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Held {
+pub struct Held {
     memory: Arc<Memory>,
     bytes: usize,
 }
 
 impl Held {
-    /// Holds `bytes` in all; whether there was room for them.
-    pub(super) fn grow(&mut self, bytes: usize) -> bool {
-        let more = bytes.saturating_sub(self.bytes);
-        let before = self.memory.held.fetch_add(more, Ordering::Relaxed);
-        self.bytes += more;
-        before.saturating_add(more) <= self.memory.most
+    /// Holds `bytes` in all; whether there is room for them.
+    fn set(&mut self, bytes: usize) -> bool {
+        let memory = &self.memory;
+        if bytes <= self.bytes {
+            memory.held.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        } else {
+            memory.held.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+        }
+        self.bytes = bytes;
+        memory.held() <= memory.most
     }
 }
 
@@ -128,15 +136,19 @@ mod tests {
 
     #[test]
     fn fault_105_what_does_not_fit_is_refused_and_given_back() {
-        let memory = Memory::new(Some(100));
-        let mut first = memory.hold(60).unwrap();
-        assert!(memory.hold(41).is_none());
-        assert!(first.grow(100) && memory.is_full() && !first.grow(101));
+        const KIB: usize = 1 << 10;
+        let memory = Memory::new(Some(100 * KIB));
+        let (mut first, mut second) = (None, None);
+        assert!(memory.account(&mut first, SMALL) && memory.held() == 0, "small ones do not count");
+        assert!(memory.account(&mut first, 60 * KIB));
+        assert!(!memory.account(&mut second, 41 * KIB));
+        assert!(memory.account(&mut second, 20 * KIB) && memory.held() == 80 * KIB, "it shrinks");
+        assert!(memory.account(&mut second, 40 * KIB) && memory.is_full());
         drop(first);
+        assert!(memory.account(&mut second, 1) && memory.held() == 0);
+        let over = memory.hold(1000 * KIB);
+        assert!(memory.is_full() && !memory.account(&mut second, 20 * KIB));
+        drop((over, second));
         assert_eq!(memory.held(), 0);
-        let over = memory.hold_anyway(1000);
-        assert!(memory.is_full() && memory.hold(1).is_none());
-        drop(over);
-        assert!(memory.hold(100).is_some());
     }
 }
