@@ -22,6 +22,7 @@
 //! | 1 | [`config`] | The file's model: text → checked [`Config`](config::Config), every problem at once; the [`Change`](config::Change) between two; the JSON Schema. |
 //! | 1 | [`mcp`] | The protocol's own facts: revisions, methods, headers, envelopes, the handshake's messages, and what a message of one era is in the other. |
 //! | 1 | [`metrics`] | Every series, declared once; handles per server; guards that count out on every path. |
+//! | 0 | [`memory`] | One budget for what is held of large messages. |
 //! | 0 | [`names`] | `<tool>_mcp_<server>`: joining, sanitising, cutting. Never splitting. URIs: prefixes and templates. |
 //! | 0 | [`wire`] | JSON-RPC messages as the bytes that came plus the places of their parts; server-sent events; error codes. |
 //!
@@ -322,6 +323,7 @@ pub mod config;
 pub mod fleet;
 pub mod front;
 pub mod mcp;
+pub mod memory;
 pub mod metrics;
 pub mod names;
 pub mod relay;

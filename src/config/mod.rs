@@ -35,8 +35,8 @@ use std::path::PathBuf;
 pub use auth::{ApiKey, Auth, sha256};
 pub use change::Change;
 pub use model::{
-    Config, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Root, Scope, Server, Stdio, Tls,
-    Tools, UriMode, ViewRules,
+    Config, EdgeTls, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Root, Scope, Server, Stdio,
+    Tls, Tools, UriMode, ViewRules,
 };
 pub use problem::{Problem, Severity};
 pub use schema::schema;

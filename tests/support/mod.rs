@@ -13,6 +13,7 @@ mod line;
 mod modern;
 mod needs;
 pub(crate) mod process;
+pub(crate) mod raw;
 mod relay;
 mod script;
 mod sse;
