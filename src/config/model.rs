@@ -10,6 +10,7 @@ use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
 use indexmap::IndexMap;
 
+use super::care::Care;
 use crate::names::{Naming, ServerName, Style};
 
 /// The whole file, checked. Two of them are compared by [`Change::between`](super::Change::between).
@@ -88,6 +89,8 @@ pub struct Limits {
     pub session_idle: Duration,
     /// Calls in flight per session.
     pub calls_per_session: usize,
+    /// Calls in flight per server; more are told at once that it is busy.
+    pub calls_per_server: usize,
     /// Connections of single sessions per server; where absent as many as its kind can bear.
     pub connections: Option<usize>,
     /// How long a connection of a single session may be without calls.
@@ -119,6 +122,7 @@ impl Default for Limits {
             sessions: 10_000, // as the Python SDK
             session_idle: Duration::from_secs(30 * 60), // as the Python SDK
             calls_per_session: 64,
+            calls_per_server: 256, // a server that takes a second a call, at more than most can do
             connections: None,
             connection_idle: Duration::from_secs(15 * 60), // a child each: long enough to think, not for ever
             holds: 1024, // each has a request under way at its server, and over stdio perhaps a child
@@ -168,6 +172,8 @@ pub struct Server {
     pub interactive: bool,
     /// A call that asked a client without a session is ended and made again with the answers, rather than kept waiting.
     pub replay: bool,
+    /// How it is treated when it fails or is slow.
+    pub care: Care,
     /// The directories it is told of, in place of the client's own; empty leaves that to the client.
     pub roots: Vec<Root>,
     /// What models are told of it.
@@ -198,6 +204,7 @@ impl Server {
             scope: Scope::default(),
             interactive: false,
             replay: false,
+            care: Care::default(),
             roots: vec![],
             instructions: Instructions::default(),
             updated_at: None,

@@ -198,6 +198,7 @@ fn limits(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Limits {
     set(&mut limits.json_depth, reader.whole(&inner, "jsonDepth", 8, 128));
     set(&mut limits.sessions, reader.whole(&inner, "sessions", 1, 1_000_000));
     set(&mut limits.calls_per_session, reader.whole(&inner, "callsPerSession", 1, 100_000));
+    set(&mut limits.calls_per_server, reader.whole(&inner, "callsPerServer", 1, 100_000));
     set(&mut limits.holds, reader.whole(&inner, "holds", 2, 1_000_000));
     limits.connections = reader.whole(&inner, "connections", 1, 100_000);
     let set = |to: &mut std::time::Duration, value: Option<_>| *to = value.unwrap_or(*to);

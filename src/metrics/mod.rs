@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 
-pub use label::{Held, Method, Outcome, Rejection, Resumption, State};
+pub use label::{BreakerState, Dropped, Held, Method, Outcome, Rejection, Resumption, State, Turned};
 pub use server::{HoldGuard, LinkGuard, Running, ServerSeries};
 
 use process::Process;
