@@ -1,6 +1,7 @@
 //! Section D: servers that misbehave.
 
 mod answers;
+mod asks;
 mod away;
 mod broken;
 mod changed;

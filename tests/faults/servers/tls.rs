@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::copy_bidirectional;
@@ -15,8 +15,9 @@ use crate::support::{Fake, Script};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
-fn authority() -> Authority {
+fn authority(name: &str) -> Authority {
     let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
@@ -67,7 +68,7 @@ async fn secured(
 #[tokio::test]
 async fn fault_071_a_certificate_that_will_not_do_is_told_and_its_tools_become_stubs() {
     let folder = tempfile::tempdir().unwrap();
-    let (ours, other) = (authority(), authority());
+    let (ours, other) = (authority("ours"), authority("another"));
     let path = folder.path().join("ca.pem");
     std::fs::write(&path, ours.pem()).unwrap();
     let trusted = path.to_str().unwrap();
