@@ -4,6 +4,7 @@
 //! Nothing here watches files or knows that time passes. [`parse`] reads what a text refers to through a [`World`], so a
 //! test needs neither files nor variables.
 
+mod auth;
 mod care;
 mod change;
 mod env_file;
@@ -32,13 +33,15 @@ mod tests;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub use auth::{ApiKey, Auth, sha256};
 pub use care::{Breaker, Care, Retry};
 pub use change::Change;
 pub use model::{
-    Config, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Root, Scope, Server, Stdio, Tls,
-    Tools, UriMode, ViewRules,
+    Config, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Scope, Server, Stdio, Tls, Tools,
+    UriMode, ViewRules,
 };
 pub use problem::{Problem, Severity};
+pub use roots::Root;
 pub use schema::schema;
 pub use source::{Machine, Source, World};
 

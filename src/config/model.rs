@@ -10,7 +10,9 @@ use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
 use indexmap::IndexMap;
 
+use super::auth::Auth;
 use super::care::Care;
+use super::roots::Root;
 use crate::names::{Naming, ServerName, Style};
 
 /// The whole file, checked. Two of them are compared by [`Change::between`](super::Change::between).
@@ -22,6 +24,8 @@ pub struct Config {
     pub admin: SocketAddr,
     /// Lets `listen` be a public address although nobody is authenticated.
     pub insecure: bool,
+    /// Who may call; where absent, everybody who can reach us.
+    pub auth: Option<Auth>,
     /// `Host` values accepted beside the loopback forms (lower case, without port).
     pub allowed_hosts: Vec<String>,
     /// `Origin` values accepted beside the loopback forms (lower case, as browsers send them).
@@ -49,6 +53,7 @@ impl Default for Config {
             listen: (Ipv4Addr::LOCALHOST, 8931).into(),
             admin: (Ipv4Addr::LOCALHOST, 8932).into(),
             insecure: false,
+            auth: None,
             allowed_hosts: vec![],
             allowed_origins: vec![],
             naming: Naming::default(),
@@ -279,6 +284,8 @@ pub struct Tls {
     pub key: Option<PathBuf>,
     /// Trusts any certificate. For trials only.
     pub insecure: bool,
+    /// Of what the files held, so that other certificates are another connection.
+    pub digest: u64,
 }
 
 /// A child process.
@@ -347,15 +354,6 @@ pub enum Scope {
     Shared,
     /// For one session.
     Session,
-}
-
-/// A directory that a server is told of (specification, `client/roots`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
-    /// A `file://` URI.
-    pub uri: String,
-    /// A name for people.
-    pub name: Option<String>,
 }
 
 /// What models are told of a server.

@@ -43,6 +43,7 @@ pub struct ServerSeries {
     breaker: IntGaugeVec,
     turned_away: IntCounterVec,
     dropped: IntCounterVec,
+    held_back: IntGauge,
     /// The children of `requests`, by method, then outcome; made when first counted, so idle servers stay short.
     counted: [[OnceLock<IntCounter>; OUTCOMES]; METHODS],
     /// The children of `seconds`.
@@ -116,6 +117,10 @@ impl ServerSeries {
                 "What a server said that belongs to nobody, by reason.",
                 &["reason"],
             ),
+            held_back: gauge(
+                "upstream_settings_held_back",
+                "Whether a server goes on with old settings because the new ones do not work (1) or not (0).",
+            ),
             holds: gauge("held_calls", "Calls that have asked a client without a session something."),
             held: counts(
                 "held_calls_total",
@@ -183,6 +188,11 @@ impl ServerSeries {
         self.stubs.inc();
     }
 
+    /// Whether it goes on with old settings because the new ones do not work.
+    pub fn held_back(&self, held: bool) {
+        self.held_back.set(held.into());
+    }
+
     /// How many tools the last complete listing has.
     pub fn tools(&self, n: usize) {
         self.tools.set(i64::try_from(n).unwrap_or(i64::MAX));
@@ -229,7 +239,7 @@ impl ServerSeries {
         }
     }
 
-    fn parts(&self) -> [&dyn Collector; 18] {
+    fn parts(&self) -> [&dyn Collector; 19] {
         [
             &self.requests,
             &self.seconds,
@@ -249,6 +259,7 @@ impl ServerSeries {
             &self.dropped,
             &self.holds,
             &self.held,
+            &self.held_back,
         ]
     }
 }

@@ -41,6 +41,8 @@ pub(super) enum Broken {
     /// It took longer than it may in all.
     Overdue(Duration),
     Cancelled,
+    /// The process ends and waits no longer.
+    Ending,
     /// It needs something of its client that it cannot get.
     Refused(String),
 }
@@ -103,8 +105,7 @@ impl Request {
         if answered.message.body().and_then(code_of) == Some(Code::HeaderMismatch.number().into()) {
             // Its tools are others than we know, and so is what headers repeat of their arguments.
             let relay = &self.errand.relay;
-            upstream.look_again(relay.fleet.limits().first_list_wait).await;
-            relay.fleet.rebuild().await;
+            relay.look_again(upstream).await;
             let Ok(now) = self.route(&relay.fleet.snapshot()) else { return Ok(answered) };
             if now.server == server.name {
                 let write = |to, id| self.write(&now, to, id);
@@ -204,6 +205,7 @@ impl Request {
             Err(Broken::Failed(failure)) => upstream.doubt(exchange.generation(), failure),
             Err(Broken::Silent(_) | Broken::Overdue(_)) => upstream.give_up(exchange),
             Err(Broken::Cancelled) => upstream.cancel(exchange, "cancelled by the client"),
+            Err(Broken::Ending) => upstream.cancel(exchange, "the proxy in between is stopped"),
             Err(Broken::Unavailable(_) | Broken::Refused(_)) | Ok(_) => {}
         }
         match answer {
@@ -238,10 +240,18 @@ impl Request {
         match self.errand.relay.clock.within(limit, beginning).await {
             Ok(begun) => begun.map_err(Broken::Unavailable),
             Err(_) => {
-                upstream.took_nothing(pass);
-                Err(Broken::Silent(limit))
+                let late = self.late(limit);
+                if matches!(late, Broken::Silent(_)) {
+                    upstream.took_nothing(pass);
+                }
+                Err(late)
             }
         }
+    }
+
+    /// Why a wait of `limit` was over.
+    pub(super) fn late(&self, limit: Duration) -> Broken {
+        if self.errand.relay.clock.is_over() { Broken::Ending } else { Broken::Silent(limit) }
     }
 
     async fn read_answer(
@@ -311,6 +321,7 @@ impl Request {
                     }
                 },
                 Ok(Err(failure)) => return Err(Broken::Failed(failure)),
+                Err(_) if self.errand.relay.clock.is_over() => return Err(Broken::Ending),
                 Err(_) if last <= Instant::now() => return Err(Broken::Overdue(limit)),
                 Err(_) if legs.is_empty() => return Err(Broken::Silent(limit)),
                 Err(_) => Box::pin(self.give_up_late(exchange, legs)).await,

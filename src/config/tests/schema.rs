@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::super::keys::{
-    ADMIN, BREAKER, Fate, Key, LIMITS, ROOT, SERVER, SERVER_LIMITS, TLS, TOOLS, TOP, VIEW, VIEW_TOOLS,
+    ADMIN, AUTH, BREAKER, Fate, Key, LIMITS, ROOT, SERVER, SERVER_LIMITS, TLS, TOOLS, TOP, VIEW, VIEW_TOOLS,
 };
 use super::super::node::{self, Node, Value};
 use super::super::schema;
@@ -64,9 +64,11 @@ fn places() -> Vec<(&'static Key, Json, &'static str)> {
     );
     let command = server(json!({"command": "x"}));
     let top = json!({"mcpServers": {}, "admin": {}, "limits": {}, "views": {"v": {"tools": {}}}});
+    let guarded = json!({"mcpServers": {}, "auth": {"keys": {"alice": "a-key-of-some-length"}}});
     let tables = [
         (TOP, &top, ""),
         (ADMIN, &top, "/admin"),
+        (AUTH, &guarded, "/auth"),
         (LIMITS, &top, "/limits"),
         (SERVER, &url, "/mcpServers/a"),
         (SERVER, &command, "/mcpServers/a"),
@@ -104,8 +106,9 @@ fn schema_and_parser_agree_on_every_key() {
         "http://h/",
         "${FLAG}",
     ];
+    let key = json!({"keys": {"alice": "a-key-of-some-length"}}); // whoever asks for keys must have one
     let others =
-        [json!(true), json!(64), json!(["a"]), json!([["a"]]), json!({"a": "b"}), json!([]), json!({})];
+        [json!(true), json!(64), json!(["a"]), json!([["a"]]), json!({"a": "b"}), json!([]), json!({}), key];
     let samples: Vec<Json> = words.into_iter().map(Json::from).chain(others).collect();
     let mut fake = Fake::new();
     fake.variables.insert("FLAG", "true".into());
