@@ -33,6 +33,8 @@ pub(super) enum Kind {
     Roots,
     /// `true`, `false` or a text.
     FlagOrText,
+    /// `false`, or a mapping of these keys.
+    FieldsOrFalse(&'static [Key]),
     Anything,
 }
 
@@ -41,7 +43,7 @@ impl Kind {
     pub(super) fn shape(self) -> &'static str {
         match self {
             Texts | Roots => "a list",
-            Map | Fields(_) | Servers | Views => "a mapping",
+            Map | Fields(_) | FieldsOrFalse(_) | Servers | Views => "a mapping",
             Text | Flag | FlagOrText | Whole | Duration | Size | Time | Choice(_) | Anything => {
                 "a single value"
             }
@@ -66,8 +68,8 @@ pub(super) enum Fate {
 
 use Fate::{Chat, Later, Read, Refused, Same};
 use Kind::{
-    Anything, Choice, Duration, Fields, Flag, FlagOrText, Map, Roots, Servers, Size, Text, Texts, Time,
-    Views, Whole,
+    Anything, Choice, Duration, Fields, FieldsOrFalse, Flag, FlagOrText, Map, Roots, Servers, Size, Text,
+    Texts, Time, Views, Whole,
 };
 
 const fn key(name: &'static str, kind: Kind, fate: Fate, says: &'static str) -> Key {
@@ -163,6 +165,7 @@ pub(super) const LIMITS: &[Key] = &[
         "How long a client may take to send the body, at 1 KiB/s at least (30s).",
     ),
     key("writeTimeout", Duration, Read, "How long a client may leave unread what it is sent (30s)."),
+    key("callsPerServer", Whole, Read, "Calls in flight per server; more are told that it is busy (256)."),
     key(
         "connections",
         Whole,
@@ -286,14 +289,39 @@ pub(super) const SERVER: &[Key] = &[
         "`prefixed` puts its name into its URIs in views of several servers.",
     ),
     key("owns", Texts, Read, "Globs on URIs that are its own though it does not list them."),
-    key("retry", Anything, Later, "Which calls may be sent twice."),
-    key("breaker", Anything, Later, "When it is given a rest."),
-    key("limits", Anything, Later, "Its own limits."),
+    key("retry", Choice(RETRIES), Read, "Tools whose calls may be sent twice, by their annotations (never)."),
+    key(
+        "breaker",
+        FieldsOrFalse(BREAKER),
+        Read,
+        "When it is given a rest after failed calls; `false` is never.",
+    ),
+    key("limits", Fields(SERVER_LIMITS), Read, "Its own limits."),
     key("expose", Anything, Later, "Hides its tools while it is down."),
     key("oauth", Anything, Later, "How clients sign in to it."),
     key("auth", Anything, Refused, "How trunkline signs in to it."),
     key("apiKey", Anything, Refused, "LibreChat's key for it; write it into `headers`."),
     key("guard", Anything, Refused, "Checks of its arguments and results."),
+];
+
+/// Which tools' calls may be sent twice.
+pub(super) const RETRIES: &[&str] = &["never", "readOnly", "idempotent"];
+
+pub(super) const BREAKER: &[Key] = &[
+    key("failures", Whole, Read, "After how many failed rounds of calls in a row (3)."),
+    key("window", Duration, Read, "Within which time (120s)."),
+    key("open", Duration, Read, "For how long at first; doubled up to 5 minutes (30s)."),
+];
+
+/// Limits of one server.
+pub(super) const SERVER_LIMITS: &[Key] = &[
+    key("calls", Whole, Read, "Calls in flight, in place of `limits.callsPerServer`."),
+    key(
+        "message",
+        Size,
+        Read,
+        "Largest message, in place of `limits.upstreamMessage`; from the next connection on.",
+    ),
 ];
 
 pub(super) const TOOLS: &[Key] = &[

@@ -5,6 +5,7 @@
 //! test needs neither files nor variables.
 
 mod auth;
+mod care;
 mod change;
 mod env_file;
 mod keys;
@@ -33,12 +34,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use auth::{ApiKey, Auth, sha256};
+pub use care::{Breaker, Care, Retry};
 pub use change::Change;
 pub use model::{
-    Config, EdgeTls, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Root, Scope, Server, Stdio,
-    Tls, Tools, UriMode, ViewRules,
+    Config, EdgeTls, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Scope, Server, Stdio, Tls,
+    Tools, UriMode, ViewRules,
 };
 pub use problem::{Problem, Severity};
+pub use roots::Root;
 pub use schema::schema;
 pub use source::{Machine, Source, World};
 

@@ -11,6 +11,8 @@ use hyper::header::{HeaderName, HeaderValue};
 use indexmap::IndexMap;
 
 use super::auth::Auth;
+use super::care::Care;
+use super::roots::Root;
 use crate::names::{Naming, ServerName, Style};
 
 /// The whole file, checked. Two of them are compared by [`Change::between`](super::Change::between).
@@ -120,6 +122,8 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// How long a client may leave unread what it is sent.
     pub write_timeout: Duration,
+    /// Calls in flight per server; more are told at once that it is busy.
+    pub calls_per_server: usize,
     /// Connections of single sessions per server; where absent as many as its kind can bear.
     pub connections: Option<usize>,
     /// How long a connection of a single session may be without calls.
@@ -158,6 +162,7 @@ impl Default for Limits {
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30), // above any pause of a network that recovers
+            calls_per_server: 256, // a server that takes a second a call, at more than most can do
             connections: None,
             connection_idle: Duration::from_secs(15 * 60), // a child each: long enough to think, not for ever
             holds: 1024, // each has a request under way at its server, and over stdio perhaps a child
@@ -207,6 +212,8 @@ pub struct Server {
     pub interactive: bool,
     /// A call that asked a client without a session is ended and made again with the answers, rather than kept waiting.
     pub replay: bool,
+    /// How it is treated when it fails or is slow.
+    pub care: Care,
     /// The directories it is told of, in place of the client's own; empty leaves that to the client.
     pub roots: Vec<Root>,
     /// What models are told of it.
@@ -237,6 +244,7 @@ impl Server {
             scope: Scope::default(),
             interactive: false,
             replay: false,
+            care: Care::default(),
             roots: vec![],
             instructions: Instructions::default(),
             updated_at: None,
@@ -381,15 +389,6 @@ pub enum Scope {
     Shared,
     /// For one session.
     Session,
-}
-
-/// A directory that a server is told of (specification, `client/roots`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
-    /// A `file://` URI.
-    pub uri: String,
-    /// A name for people.
-    pub name: Option<String>,
 }
 
 /// What models are told of a server.

@@ -216,6 +216,7 @@ fn limits(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Limits {
     set(&mut limits.streams, reader.whole(&inner, "streams", 1, 1_000_000));
     set(&mut limits.client_connections, reader.whole(&inner, "clientConnections", 1, 1_000_000));
     limits.buffers = reader.size(&inner, "buffers", 1 << 20, MOST);
+    set(&mut limits.calls_per_server, reader.whole(&inner, "callsPerServer", 1, 100_000));
     set(&mut limits.holds, reader.whole(&inner, "holds", 2, 1_000_000));
     limits.connections = reader.whole(&inner, "connections", 1, 100_000);
     let set = |to: &mut std::time::Duration, value: Option<_>| *to = value.unwrap_or(*to);

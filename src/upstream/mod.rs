@@ -4,11 +4,13 @@
 //! its [`State`]. Knows of no other upstream.
 
 mod ask;
+mod breaker;
 mod calls;
 mod ear;
 mod era;
 mod exchange;
 mod flights;
+mod gate;
 mod greet;
 mod handshake;
 mod keeper;
@@ -20,7 +22,9 @@ mod lists;
 mod news;
 mod own;
 mod pace;
+mod pulse;
 mod refresh;
+mod running;
 mod state;
 mod subscriptions;
 mod tender;
@@ -38,6 +42,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use breaker::{Open, Pass};
 pub use calls::SubscribeError;
 pub use exchange::{Exchange, Write};
 pub use handshake::try_once;
@@ -54,6 +59,7 @@ use crate::metrics::{self, ServerSeries};
 use crate::transport::{Dialer, Failure};
 use crate::wire::{self, Message, quoted};
 use era::Memory;
+use gate::Gate;
 use keeper::Keeper;
 use levels::Levels;
 use own::Own;
@@ -91,6 +97,8 @@ pub struct Upstream {
     levels: Arc<Levels>,
     /// The links of single sessions.
     own: Own,
+    /// Which calls it gets.
+    gate: Arc<Gate>,
     /// How it stands with the eras of the protocol.
     memory: Arc<Memory>,
     /// It speaks the modern era, and refused a session's own link of the legacy one.
@@ -164,6 +172,7 @@ impl Upstream {
             .filter(|before| before.server.load().reach == server.reach)
             .map(|before| before.memory.clone())
             .unwrap_or_default();
+        let gate = Arc::new(Gate::new(&server, &shared.limits, series.clone()));
         let upstream = Arc::new(Self {
             updated: AtomicU64::new(stamp(&server)),
             shown: AtomicBool::new(before.is_none()),
@@ -177,6 +186,7 @@ impl Upstream {
             subscriptions,
             levels: before.map(|before| before.levels.clone()).unwrap_or_default(),
             own: Own::default(),
+            gate,
             memory,
             modern_only: AtomicBool::new(false),
             allowances: Allowances::default(),
@@ -199,6 +209,7 @@ impl Upstream {
 
     /// Gives it other settings that need no other link.
     pub fn retune(&self, server: Arc<Server>) {
+        self.gate.retune(&server, &self.shared.limits);
         self.updated.store(stamp(&server), Ordering::Relaxed);
         self.server.store(server);
     }
@@ -242,6 +253,11 @@ impl Upstream {
     /// How it is.
     pub fn state(&self) -> State {
         self.status.borrow().state.clone()
+    }
+
+    /// Why it gets no calls although it is connected, if so.
+    pub fn open_breaker(&self) -> Option<Open> {
+        self.gate.breaker.shown()
     }
 
     /// What it last said it has.

@@ -11,10 +11,10 @@ use super::ear::{Ear, Heard};
 use super::era::Memory;
 use super::greet::refuses;
 use super::handshake::{Attempt, Face};
-use super::keeper::{Running, finished};
 use super::levels;
 use super::own::{Line, Stage};
 use super::pace::Pace;
+use super::running::{Running, finished};
 use super::state::{Ready, State, Unavailable};
 use super::{LATE_CALLS, Upstream};
 use crate::config::Reach;
@@ -120,6 +120,7 @@ impl Tender {
             face: Face::One(self.line.owner.clone(), capabilities),
             order: Some(upstream.order_for_own()),
             memory: &Memory::default(),
+            gate: upstream.gate.clone(),
         };
         let interval = upstream.shared.limits.reconnect_interval;
         let ready = attempt.connect().await.map_err(|failure| {
@@ -134,6 +135,9 @@ impl Tender {
             }
             tracing::warn!(server = %server.name, "a session's own connection could not be made: {failure}");
             upstream.own.failed(interval);
+            if let Some(after) = failure.retry_after() {
+                self.pace.put_off(after);
+            }
             upstream.unavailable_after(&failure)
         })?;
         upstream.own.succeeded();
