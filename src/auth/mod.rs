@@ -8,4 +8,4 @@ mod visitor;
 
 pub use keys::Denied;
 pub use principal::Principal;
-pub use visitor::{Handed, Visitor};
+pub use visitor::{Handed, Visitor, values};

@@ -100,6 +100,14 @@ impl Catalog {
         Self { parts, menus, page_size: config.page_size }
     }
 
+    /// As it is, with `more` parts of `config`'s servers in their places.
+    #[must_use]
+    pub fn with(&self, config: &Config, more: impl Iterator<Item = Arc<Part>>) -> Self {
+        let mut parts = self.parts.clone();
+        parts.extend(more.map(|part| (part.server().name.clone(), part)));
+        Self::build(config, parts, self)
+    }
+
     /// The result of listing `feature` in `view` to such an audience, from `cursor` on: without what the revision asks of
     /// every result.
     ///

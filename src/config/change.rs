@@ -71,6 +71,7 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         listen: _,
         admin: _,
         servers: _,
+        handed: _,
         session_keys: _,
         insecure,
         auth,
@@ -94,6 +95,7 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
 
 fn needs_new_link(old: &Server, new: &Server) -> bool {
     old.reach != new.reach
+        || old.personal != new.personal
         || old.protocol != new.protocol
         || old.scope != new.scope
         || old.interactive != new.interactive

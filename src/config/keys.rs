@@ -183,7 +183,7 @@ pub(super) const TYPES: &[&str] =
 pub(super) const PROTOCOLS: &[&str] =
     &["auto", "modern", "legacy", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// Whom a connection is for; the last two are not supported yet.
+/// Whom a connection is for.
 pub(super) const SCOPES: &[&str] = &["auto", "shared", "session", "principal", "request"];
 
 /// The keys of a server's entry.
@@ -230,7 +230,7 @@ pub(super) const SERVER: &[Key] = &[
     key("gallery", Anything, Chat, "Where VS Code has it from."),
     key("version", Anything, Chat, "Its version, in VS Code's gallery."),
     key("dev", Anything, Chat, "How VS Code debugs it."),
-    key("scope", Choice(SCOPES), Read, "For whom a connection is: `auto`, `shared` or `session`."),
+    key("scope", Choice(SCOPES), Read, "For whom a connection is (auto)."),
     key("interactive", Flag, Read, "`true` gives every session a connection of its own."),
     key(
         "replay",

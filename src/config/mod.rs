@@ -11,6 +11,7 @@ mod keys;
 mod model;
 mod near;
 mod node;
+mod personal;
 mod placeholder;
 mod problem;
 mod reach;
@@ -38,6 +39,7 @@ pub use model::{
     Config, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Root, Scope, Server, Stdio, Tls,
     Tools, UriMode, ViewRules,
 };
+pub use personal::{Blank, Lacking, Personal, Values};
 pub use problem::{Problem, Severity};
 pub use schema::schema;
 pub use source::{Machine, Source, World};

@@ -11,6 +11,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use indexmap::IndexMap;
 
 use super::auth::Auth;
+use super::personal::Personal;
 use crate::names::{Naming, ServerName, Style};
 
 /// The whole file, checked. Two of them are compared by [`Change::between`](super::Change::between).
@@ -40,6 +41,8 @@ pub struct Config {
     pub session_keys: Vec<[u8; 32]>,
     /// Sizes, counts and times that hold for the whole process.
     pub limits: Limits,
+    /// The headers of callers that servers get (`{{header.NAME}}`).
+    pub handed: Vec<HeaderName>,
     /// The servers in the order of the file: the order of every list.
     pub servers: IndexMap<ServerName, Arc<Server>>,
 }
@@ -60,6 +63,7 @@ impl Default for Config {
             views: IndexMap::new(),
             session_keys: vec![],
             limits: Limits::default(),
+            handed: vec![],
             servers: IndexMap::new(),
         }
     }
@@ -180,6 +184,8 @@ pub struct Server {
     pub updated_at: Option<u64>,
     /// What the placeholders of its entry stood for: kept out of every text that is shown.
     pub secrets: Vec<String>,
+    /// What of `reach` each caller fills in; then nothing can be sent before somebody calls.
+    pub personal: Option<Arc<Personal>>,
 }
 
 impl Server {
@@ -206,6 +212,7 @@ impl Server {
             instructions: Instructions::default(),
             updated_at: None,
             secrets: vec![],
+            personal: None,
         }
     }
 }
@@ -344,6 +351,10 @@ pub enum Scope {
     Shared,
     /// For one session.
     Session,
+    /// For one principal.
+    Principal,
+    /// For one request: opened for it, and closed after it.
+    Request,
 }
 
 /// A directory that a server is told of (specification, `client/roots`).

@@ -3,6 +3,7 @@
 //!
 //! The only room that writes the snapshot.
 
+mod personal;
 mod work;
 
 use std::collections::HashMap;
@@ -22,9 +23,10 @@ use crate::metrics::Metrics;
 use crate::names::ServerName;
 use crate::transport::{Dialer, Sizes};
 use crate::upstream::{News, Shared, Upstream};
+use personal::Seen;
 use work::Work;
 
-pub use crate::upstream::Notice;
+pub use crate::upstream::{Hearers, Notice};
 
 /// All upstreams.
 #[derive(Debug)]
@@ -32,6 +34,7 @@ pub struct Fleet {
     snapshot: ArcSwap<Snapshot>,
     work: Mutex<Work>,
     first_round: watch::Sender<bool>,
+    seen: Seen,
     shared: Shared,
     stop: CancellationToken,
 }
@@ -47,6 +50,8 @@ pub struct Snapshot {
     pub upstreams: HashMap<ServerName, Arc<Upstream>>,
     /// How many notices there were by then: whoever was away while it grew has missed some.
     pub notices: u64,
+    /// The servers that each caller reaches by himself: what is here of them is the same for all, so nothing.
+    pub personal: Arc<[ServerName]>,
 }
 
 /// Changes within this time are told as one.
@@ -72,9 +77,11 @@ impl Fleet {
                 catalog: Catalog::default(),
                 upstreams: HashMap::new(),
                 notices: 0,
+                personal: Arc::default(),
             }),
             work: Mutex::new(Work::new(metrics)),
             first_round: watch::Sender::new(false),
+            seen: Seen::default(),
             shared,
             stop: CancellationToken::new(),
         });
@@ -161,9 +168,11 @@ impl Fleet {
             changed.extend(rearranged);
         }
         let notices = self.snapshot.load().notices + u64::from(!changed.is_empty());
-        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams, notices }));
+        let personal = config.servers.values().filter(|server| server.personal.is_some());
+        let personal = personal.map(|server| server.name.clone()).collect();
+        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams, notices, personal }));
         if !changed.is_empty() {
-            self.shared.news.send(Notice::Changed { servers: changed.into(), features });
+            self.shared.news.send(Notice::Changed { servers: changed.into(), features, to: Hearers::All });
         }
     }
 

@@ -98,7 +98,7 @@ impl Request {
             let relay = &self.errand.relay;
             upstream.look_again(relay.fleet.limits().first_list_wait).await;
             relay.fleet.rebuild().await;
-            let Ok(now) = self.route(&relay.fleet.snapshot()) else { return Ok(answered) };
+            let Ok(now) = self.route(&self.errand.snapshot()) else { return Ok(answered) };
             if now.server == server.name {
                 let write = |to, id| self.write(&now, to, id);
                 answered = self.forward(upstream, server, limit, &write).await?;
@@ -160,13 +160,14 @@ impl Request {
         // Others have said for how long they want to hear the log, one without a session says it with each request.
         let _wish =
             session.is_guest().then(|| session.level()).flatten().map(|level| upstream.want_level(level));
-        let mut exchange = self.begun(server.timeout, pin!(upstream.begin(session, write))).await?;
+        let behalf = self.errand.behalf();
+        let mut exchange = self.begun(server.timeout, pin!(upstream.begin(behalf, write))).await?;
         let mut answer = self.read_answer(upstream, &mut exchange, limit, last).await;
         if let Err(Broken::Failed(lost @ Failure::SessionGone)) = &answer {
             upstream.doubt(exchange.generation(), lost);
             // In boxes, here and below, what most calls do not need: a call's future is moved, and its room touched.
             exchange = {
-                let mut anew = Box::pin(upstream.begin_anew(session, &exchange, write));
+                let mut anew = Box::pin(upstream.begin_anew(behalf, &exchange, write));
                 self.begun(server.timeout, anew.as_mut()).await?
             };
             answer = Box::pin(self.read_answer(upstream, &mut exchange, limit, last)).await;

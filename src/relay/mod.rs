@@ -46,6 +46,7 @@ use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::meta::SERVER_INFO;
 use crate::mcp::{Feature, IDENTITY, Shown, method};
 use crate::session::{Keyring, Session};
+use crate::upstream::Behalf;
 use crate::wire::{self, Kind, Message};
 use hold::{Holds, State};
 use misses::Misses;
@@ -90,6 +91,13 @@ pub struct Caller {
     pub shown: Shown,
     /// Those of its headers that servers get.
     pub handed: Option<Arc<Handed>>,
+}
+
+impl Caller {
+    /// For whom its requests are.
+    fn behalf(&self) -> Behalf<'_> {
+        Behalf { session: &self.session, handed: self.handed.as_ref() }
+    }
 }
 
 /// What becomes of a message.
@@ -253,19 +261,23 @@ impl Relay {
             Ok(result) => wire::response(id, &result),
             Err(BadCursor) => Refusal::BadCursor.answer(Some(id)),
         };
-        let snapshot = self.fleet.snapshot();
+        let snapshot = self.fleet.sees(caller.behalf());
         let asleep = asleep(&snapshot, &caller.view);
-        if self.fleet.first_round_done() && asleep.is_none() {
+        let behind = !snapshot.personal.is_empty() && self.fleet.is_behind(&caller.view, caller.behalf());
+        if self.fleet.first_round_done() && asleep.is_none() && !behind {
             return Handled::Now(listed(&snapshot, &id));
         }
-        let relay = self.clone();
+        let (relay, caller) = (self.clone(), caller.clone());
         Handled::Later(Call::start(&self.orphans, |_| async move {
             relay.fleet.first_round().await;
             if let Some(upstream) = asleep {
                 upstream.look_again(relay.fleet.limits().first_list_wait).await;
                 relay.fleet.rebuild().await;
             }
-            Some(listed(&relay.fleet.snapshot(), &id))
+            if behind {
+                relay.fleet.look_for(&caller.view, caller.behalf()).await;
+            }
+            Some(listed(&relay.fleet.sees(caller.behalf()), &id))
         }))
     }
 

@@ -7,9 +7,11 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
+use tokio_util::sync::DropGuard;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::ask::is_suspicious;
+use super::behalf::Linked;
 use super::flights::{Inbox, Seat};
 use super::state::Ready;
 use crate::mcp::{Letter, Revision, method};
@@ -27,6 +29,8 @@ pub struct Exchange {
     flight: InFlight,
     /// How it ended, while there is still something that came before.
     end: Option<Result<Message, Failure>>,
+    /// Ends a link that is there for this request only.
+    _lease: Option<DropGuard>,
 }
 
 /// What stands in the link's table; gone from it when dropped.
@@ -41,7 +45,7 @@ struct InFlight {
 
 impl Exchange {
     pub(super) async fn open(
-        ready: Arc<Ready>,
+        Linked { ready, lease }: Linked,
         session: &Arc<Session>,
         write: Write<'_>,
     ) -> Result<Self, (Arc<Ready>, Failure)> {
@@ -49,7 +53,7 @@ impl Exchange {
         let (seat, inbox) = ready.flights.enter(id, session);
         let flight = InFlight { id, seat, inbox, _counted: ready.calls.token(), ready };
         match flight.ready.link.request(id, write(flight.ready.hello.revision, id)).await {
-            Ok(reply) => Ok(Self { reply, flight, end: None }),
+            Ok(reply) => Ok(Self { reply, flight, end: None, _lease: lease }),
             Err(failure) => Err((flight.ready.clone(), failure)),
         }
     }
@@ -111,9 +115,9 @@ impl Exchange {
         self.flight.ready.generation
     }
 
-    /// Whether the link belongs to one session alone.
+    /// Whether the link is another one than that which is kept for all.
     pub fn is_own_link(&self) -> bool {
-        self.flight.ready.owner.is_some()
+        !self.flight.ready.kept
     }
 
     /// Tells the server that nobody waits for the answer any more: over HTTP a modern one by reading no further.
@@ -132,7 +136,7 @@ impl Exchange {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let unread = self.ready.flights.leave(self.seat, self.ready.owner.is_some());
+        let unread = self.ready.flights.leave(self.seat, !self.ready.kept);
         if unread.iter().all(|message| message.kind() != Kind::Request) {
             return;
         }

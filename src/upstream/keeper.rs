@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::ear::{Ear, Heard};
 use super::handshake::{Attempt, Face};
 use super::lists::list;
+use super::news::Hearers;
 use super::pace::Pace;
 use super::refresh::{jittered, offered, refresh, soon, tells_all};
 use super::state::{Ready, State, Why, ends_link};
@@ -62,6 +63,10 @@ impl Keeper {
     pub(super) async fn run(mut self) {
         let stop = self.upstream.stop.clone();
         self.publish(self.upstream.state());
+        if matches!(self.upstream.state(), State::PerCaller) {
+            stop.cancelled().await;
+            return self.publish(State::Stopped);
+        }
         if matches!(self.upstream.state(), State::Idle) {
             tokio::select! {
                 () = stop.cancelled() => return self.publish(State::Stopped),
@@ -125,7 +130,8 @@ impl Keeper {
             order: None,
             memory: &self.upstream.memory,
         };
-        let ready = attempt.connect().await?;
+        let mut ready = attempt.connect().await?;
+        (ready.kept, ready.hearers) = (true, Some(Hearers::All));
         self.links += 1;
         self.attempt = 0;
         self.down_since = None;
@@ -358,7 +364,7 @@ impl Keeper {
 
     fn publish(&self, state: State) {
         let shown = match &state {
-            State::Idle => Some(metrics::State::Idle),
+            State::Idle | State::PerCaller => Some(metrics::State::Idle),
             State::Connecting => Some(metrics::State::Connecting),
             State::Ready(_) => Some(metrics::State::Ready),
             State::Down(why) if why.unauthorized => Some(metrics::State::NeedsAuthorization),

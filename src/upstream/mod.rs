@@ -4,6 +4,7 @@
 //! its [`State`]. Knows of no other upstream.
 
 mod ask;
+mod behalf;
 mod calls;
 mod ear;
 mod era;
@@ -20,6 +21,7 @@ mod lists;
 mod news;
 mod own;
 mod pace;
+mod personal;
 mod refresh;
 mod state;
 mod subscriptions;
@@ -38,12 +40,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use behalf::Behalf;
 pub use calls::SubscribeError;
 pub use exchange::{Exchange, Write};
 pub use handshake::try_once;
 pub use legs::elicitation;
 pub use levels::LevelWish;
-pub use news::{News, Notice};
+pub use news::{Hearers, News, Notice};
 pub use state::{Ready, State, Status, Unavailable, Why};
 pub use subscriptions::Subscription;
 
@@ -89,8 +92,12 @@ pub struct Upstream {
     generations: Arc<AtomicU64>,
     subscriptions: Arc<Subscriptions>,
     levels: Arc<Levels>,
-    /// The links of single sessions.
+    /// The links of single callers, by whose they are.
     own: Own,
+    /// What single callers have listed, where each reaches the server by himself.
+    lists: personal::Lists,
+    /// A server that each caller reaches by himself keeps something per session.
+    keeps_state: AtomicBool,
     /// How it stands with the eras of the protocol.
     memory: Arc<Memory>,
     /// It speaks the modern era, and refused a session's own link of the legacy one.
@@ -151,7 +158,11 @@ impl Upstream {
         series: Arc<ServerSeries>,
         shared: &Shared,
     ) -> Arc<Self> {
-        let first = if server.eager { State::Connecting } else { State::Idle };
+        let first = match (&server.personal, server.eager) {
+            (Some(_), _) => State::PerCaller,
+            (None, true) => State::Connecting,
+            (None, false) => State::Idle,
+        };
         let subscriptions = before.map_or_else(
             || Subscriptions::new(server.name.clone(), shared.news.clone(), shared.tasks.clone()),
             |before| before.subscriptions.clone(),
@@ -171,6 +182,8 @@ impl Upstream {
             subscriptions,
             levels: before.map(|before| before.levels.clone()).unwrap_or_default(),
             own: Own::default(),
+            lists: personal::Lists::default(),
+            keeps_state: AtomicBool::new(false),
             memory,
             modern_only: AtomicBool::new(false),
             allowances: Allowances::default(),
@@ -268,7 +281,7 @@ impl Upstream {
     /// Why calls cannot be made now, if so.
     pub fn unavailable(&self) -> Option<Unavailable> {
         let state = self.state();
-        (!matches!(state, State::Ready(_))).then(|| state.unavailable())
+        (!matches!(state, State::Ready(_) | State::PerCaller)).then(|| state.unavailable())
     }
 
     /// What a call that met `failure` is to be told.
