@@ -4,14 +4,16 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::kept_key;
 use super::load::Origin;
 use super::serve::tell;
 use super::watch::Watch;
+use crate::auth::admits;
 use crate::config::{Change, Config, Parsed};
 use crate::fleet::Fleet;
 use crate::front::Admin;
 use crate::metrics::Metrics;
-use crate::session::Keyring;
+use crate::session::{Keyring, Sessions};
 
 /// Reads the file again when it may have changed; what is invalid changes nothing.
 #[derive(Debug)]
@@ -21,6 +23,7 @@ pub(super) struct Reload {
     pub(super) started: Arc<Config>,
     pub(super) fleet: Arc<Fleet>,
     pub(super) keys: Arc<Keyring>,
+    pub(super) sessions: Arc<Sessions>,
     pub(super) admin: Arc<Admin>,
     pub(super) metrics: Arc<Metrics>,
     /// What was last said of an invalid file, so that it is said once.
@@ -33,10 +36,11 @@ impl Reload {
         started: Arc<Config>,
         fleet: Arc<Fleet>,
         keys: Arc<Keyring>,
+        sessions: Arc<Sessions>,
         admin: Arc<Admin>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { origin, started, fleet, keys, admin, metrics, refused: None }
+        Self { origin, started, fleet, keys, sessions, admin, metrics, refused: None }
     }
 
     /// Watches the file that gave `first`, and SIGHUP, for ever.
@@ -93,10 +97,11 @@ impl Reload {
         let needs_restart = Change::between(&self.started, &parsed.config).needs_restart;
         let change = Change::between(&self.fleet.snapshot().config, &parsed.config);
         if change.session_keys {
-            self.keys.set(&parsed.config.session_keys);
+            self.keys.set(&kept_key::keys(&parsed.config));
             tracing::info!("other session keys: what was sealed with keys that are gone opens no more");
         }
         self.fleet.apply(Arc::new(parsed.config)).await;
+        self.turn_out();
         if !needs_restart.is_empty() {
             tracing::warn!("restart trunkline for the change of {} to take effect", needs_restart.join(", "));
         }
@@ -104,6 +109,16 @@ impl Reload {
         tracing::info!(?added, ?removed, ?replaced, ?retuned, "the configuration was taken over");
         self.metrics.reloaded(true);
         self.problems(Vec::new());
+    }
+
+    /// Ends the sessions of those who are no longer let in, with their streams.
+    fn turn_out(&self) {
+        let config = self.fleet.snapshot().config.clone();
+        for session in self.sessions.all() {
+            if !admits(config.auth.as_ref(), session.principal()) {
+                self.sessions.close(session.id());
+            }
+        }
     }
 
     fn problems(&self, lines: Vec<String>) {

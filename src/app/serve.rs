@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::banner;
+use super::kept_key;
 use super::load::{LoadError, Origin};
 use super::reload::Reload;
 use crate::clock::Clock;
@@ -88,7 +89,7 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
     let (listener, bound) = bind(config.listen, "listen").await?;
     let (admin_listener, admin_bound) = bind(config.admin, "admin.listen").await?;
     let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
-    let keys = Arc::new(Keyring::new(&config.session_keys));
+    let keys = Arc::new(Keyring::new(&kept_key::keys(&config)));
     let sessions = Sessions::new(&config.limits, keys.clone(), metrics.clone());
     let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
     let clock = Arc::new(Clock::default());
@@ -122,8 +123,15 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
         async move { sessions.run(stop).await }
     });
     tasks.spawn({
-        let reload =
-            Reload::new(origin.clone(), config.clone(), fleet.clone(), keys, admin.clone(), metrics.clone());
+        let reload = Reload::new(
+            origin.clone(),
+            config.clone(),
+            fleet.clone(),
+            keys,
+            sessions.clone(),
+            admin.clone(),
+            metrics.clone(),
+        );
         let stop = stop.clone();
         async move { stop.run_until_cancelled(reload.run(&parsed)).await.unwrap_or_default() }
     });

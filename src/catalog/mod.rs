@@ -16,6 +16,7 @@ mod listing;
 mod manner;
 mod menu;
 mod part;
+mod stored;
 mod wrap;
 
 pub use audience::Audience;

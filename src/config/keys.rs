@@ -96,7 +96,12 @@ pub(super) const TOP: &[Key] = &[
     key("pageSize", Whole, Read, "Items on a page of a list; everything is on one where it is not given."),
     key("views", Views, Read, "More paths, `/mcp/<name>`, with their own selection of servers."),
     key("sessionKeys", Text, Read, "A file of keys for what clients carry for us; replicas share it."),
-    key("catalogCache", Anything, Later, "A directory for the last known lists."),
+    key(
+        "catalogCache",
+        Text,
+        Read,
+        "A directory for the last known lists, and a key for sessions beside them.",
+    ),
     key("sessionStore", Anything, Later, "Where replicas keep what they share."),
     key("bareNames", Anything, Later, "Accepts a tool's own name where only one server has it."),
     key("expose", Anything, Later, "Hides the tools of a server that is down."),

@@ -36,6 +36,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
         page_size: reader.whole(&fields, "pageSize", 1, 10_000),
         limits: limits(reader, &fields),
         session_keys: session_keys::read(reader, &fields),
+        catalog_cache: reader.text(&fields, "catalogCache").map(|path| reader.source().directory.join(path)),
         views: views::read(reader, &fields, &servers),
         servers: servers.into_iter().map(|(_, server)| (server.name.clone(), server)).collect(),
         handed: vec![],

@@ -3,6 +3,7 @@
 //!
 //! The only room that writes the snapshot.
 
+mod cache;
 mod personal;
 mod work;
 
@@ -23,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::names::ServerName;
 use crate::transport::{Dialer, Sizes};
 use crate::upstream::{News, Shared, Upstream};
+use cache::Cache;
 use personal::Seen;
 use work::Work;
 
@@ -70,6 +72,11 @@ impl Fleet {
             limits,
             tasks: TaskTracker::new(),
         };
+        let cache = Cache::open(&config).await;
+        let stop = CancellationToken::new();
+        if let Some(cache) = &cache {
+            shared.tasks.spawn(cache.clone().run(stop.clone()));
+        }
         let nothing = Arc::new(Config { servers: indexmap::IndexMap::new(), ..(*config).clone() });
         let fleet = Arc::new(Self {
             snapshot: ArcSwap::from_pointee(Snapshot {
@@ -79,11 +86,11 @@ impl Fleet {
                 notices: 0,
                 personal: Arc::default(),
             }),
-            work: Mutex::new(Work::new(metrics)),
+            work: Mutex::new(Work::new(metrics, cache)),
             first_round: watch::Sender::new(false),
             seen: Seen::default(),
             shared,
-            stop: CancellationToken::new(),
+            stop,
         });
         fleet.apply(config).await; // a start is a reload from nothing
         fleet.shared.tasks.spawn(fleet.clone().publish());
@@ -190,7 +197,9 @@ impl Fleet {
     async fn end_first_round(self: Arc<Self>) {
         let upstreams: Vec<_> = self.snapshot().upstreams.values().cloned().collect();
         let all = async {
-            for upstream in upstreams.iter().filter(|upstream| upstream.server().eager) {
+            // Of one whose list is known from before nobody waits for another.
+            let unknown = |upstream: &&Arc<Upstream>| upstream.server().eager && upstream.listing().is_none();
+            for upstream in upstreams.iter().filter(unknown) {
                 upstream.settled().await;
             }
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tokio::time::timeout;
 
+use super::cache::Cache;
 use crate::catalog::{Catalog, Fault, Listing, Part};
 use crate::config::{Change, Config, Server};
 use crate::mcp::{Feature, Features};
@@ -19,6 +20,7 @@ pub(super) struct Work {
     upstreams: HashMap<ServerName, Arc<Upstream>>,
     parts: IndexMap<ServerName, Made>,
     metrics: Arc<Metrics>,
+    cache: Option<Arc<Cache>>,
 }
 
 /// A part and what it was made of.
@@ -31,8 +33,8 @@ struct Made {
 }
 
 impl Work {
-    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { upstreams: HashMap::new(), parts: IndexMap::new(), metrics }
+    pub(super) fn new(metrics: Arc<Metrics>, cache: Option<Arc<Cache>>) -> Self {
+        Self { upstreams: HashMap::new(), parts: IndexMap::new(), metrics, cache }
     }
 
     /// Starts, retunes and replaces upstreams. Returns those to retire once the snapshot that names them is gone.
@@ -47,6 +49,7 @@ impl Work {
         for name in &change.removed {
             retired.extend(self.upstreams.remove(name));
             self.metrics.forget(name.as_str());
+            self.cache.iter().for_each(|cache| cache.forget(name));
         }
         for server in change.added.iter().filter_map(|name| new.servers.get(name)) {
             self.upstreams.insert(server.name.clone(), self.spawn(server, None, shared));
@@ -75,7 +78,10 @@ impl Work {
     }
 
     fn spawn(&self, server: &Arc<Server>, before: Option<&Upstream>, shared: &Shared) -> Arc<Upstream> {
-        Upstream::spawn(server.clone(), before, self.metrics.server(server.name.as_str()), shared)
+        let series = self.metrics.server(server.name.as_str());
+        let known = self.cache.as_ref().and_then(|cache| cache.recall(&server.name));
+        let known = before.and_then(Upstream::listing).or(known);
+        Upstream::spawn(server.clone(), before, known, series, shared)
     }
 
     /// Makes the parts anew whose listing or settings changed; returns whose, and which kinds of theirs.
@@ -110,6 +116,7 @@ impl Work {
             if !fits {
                 self.tell_faults(&part);
             }
+            self.cache.iter().for_each(|cache| cache.keep(server, &listing));
             changed.push(server.name.clone());
             self.parts
                 .insert(server.name.clone(), Made { part, listing, server: server.clone(), changes: stamp });

@@ -43,6 +43,7 @@ pub(super) async fn hear(
         notices,
         closing: endpoint.closing.clone(),
         ended: false,
+        quiet: false,
         _stream: endpoint.metrics.stream(),
     };
     Ok(events(Body::Hearing(Box::new(Hearing { next: ReusableBoxFuture::new(source.next()) }))))
@@ -60,6 +61,8 @@ struct Source {
     notices: broadcast::Receiver<Notice>,
     closing: CancellationToken,
     ended: bool,
+    /// Nothing was told for a while.
+    quiet: bool,
     _stream: StreamGuard,
 }
 
@@ -84,6 +87,9 @@ impl Source {
             if self.ended {
                 return None;
             }
+            if std::mem::take(&mut self.quiet) {
+                return Some((wire::comment(), self));
+            }
             tokio::select! {
                 biased;
                 () = self.closing.cancelled() => self.end(),
@@ -94,9 +100,10 @@ impl Source {
                     Err(RecvError::Closed) => self.end(),
                 },
                 more = self.listen.more() => self.queue.extend(more),
-                () = sleep(KEEP_ALIVE) => return Some((wire::comment(), self)),
+                () = sleep(KEEP_ALIVE) => self.quiet = true,
             }
             if !self.listen.stands() {
+                self.queue.clear(); // it may no longer be told
                 self.end();
             }
         }

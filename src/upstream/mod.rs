@@ -151,10 +151,11 @@ const LATE_CALLS: Duration = Duration::from_secs(1);
 
 impl Upstream {
     /// Starts to keep `server` connected. It goes on with what is known of its predecessor and wanted of it, if it has
-    /// one.
+    /// one; `known` is what it has, as far as that is known before it is asked.
     pub fn spawn(
         server: Arc<Server>,
         before: Option<&Self>,
+        known: Option<Arc<Listing>>,
         series: Arc<ServerSeries>,
         shared: &Shared,
     ) -> Arc<Self> {
@@ -174,7 +175,7 @@ impl Upstream {
         let upstream = Arc::new(Self {
             server: ArcSwap::new(server),
             status: watch::Sender::new(Status { state: first, listings: 0 }),
-            listing: ArcSwapOption::new(before.and_then(Self::listing)),
+            listing: ArcSwapOption::new(known),
             unlisted: ArcSwapOption::empty(),
             hello: ArcSwapOption::new(before.and_then(Self::hello)),
             changes: [const { AtomicU64::new(0) }; 4],
