@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::audience::Audience;
-use super::list::{self, BadCursor};
+use super::list::{self, BadCursor, Start};
 use super::menu::{Found, Menu, Share, Stock};
 use super::part::Part;
 use crate::config::{Config, ViewRules};
@@ -108,7 +108,7 @@ impl Catalog {
         Self::build(config, parts, self)
     }
 
-    /// The result of listing `feature` in `view` to such an audience, from `cursor` on: without what the revision asks of
+    /// The result of listing `feature` in `view` to such an audience, from `start` on: without what the revision asks of
     /// every result.
     ///
     /// # Errors
@@ -118,11 +118,11 @@ impl Catalog {
         view: &View,
         feature: Feature,
         audience: Audience,
-        cursor: Option<&str>,
+        start: Start<'_>,
     ) -> Result<Bytes, BadCursor> {
         match self.menus.get(view) {
-            Some(menu) => menu.page(feature, audience, cursor, self.page_size.unwrap_or(usize::MAX)),
-            None if cursor.is_some() => Err(BadCursor),
+            Some(menu) => menu.page(feature, audience, start, self.page_size.unwrap_or(usize::MAX)),
+            None if start.cursor.is_some() => Err(BadCursor),
             None => Ok(list::empty(feature)),
         }
     }

@@ -23,7 +23,7 @@ pub use audience::Audience;
 pub use build::{Catalog, Route, View};
 pub use item::Item;
 pub use keeping::Keeping;
-pub use list::BadCursor;
+pub use list::{BadCursor, Start};
 pub use listing::{Budget, Listing, Pages, Turn};
 pub use part::{Fault, Part};
 

@@ -37,12 +37,13 @@ pub use auth::{ApiKey, Auth, sha256};
 pub use change::Change;
 pub use model::{
     Config, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Root, Scope, Server, Stdio, Tls,
-    Tools, UriMode, ViewRules,
+    Tools, UriMode,
 };
 pub use personal::{Blank, Lacking, Personal, Values};
 pub use problem::{Problem, Severity};
 pub use schema::schema;
 pub use source::{Machine, Source, World};
+pub use views::ViewRules;
 
 use reader::Reader;
 

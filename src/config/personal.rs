@@ -247,17 +247,20 @@ impl Values {
 
     /// As [`fill`](Self::fill), so that each value stays one piece of a path or of a query.
     fn fill_url(&self, form: &Form) -> String {
-        form.written(|blank, out| {
-            for byte in self.of(blank).bytes() {
-                match byte {
-                    b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                        out.push(char::from(byte));
-                    }
-                    _ => drop(write!(out, "%{byte:02X}")),
-                }
-            }
-        })
+        form.written(|blank, out| out.push_str(&encoded(self.of(blank))))
     }
+}
+
+/// One piece of a path or of a query.
+fn encoded(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            _ => drop(write!(out, "%{byte:02X}")),
+        }
+    }
+    out
 }
 
 impl Server {
@@ -283,7 +286,9 @@ impl Server {
                 stdio.env.extend(personal.env.iter().map(|(name, form)| (name.clone(), values.fill(form))));
             }
         }
-        server.secrets.extend(values.0.iter().map(|(_, value)| value.clone()));
+        // Neither as it is nor as a URL has it.
+        let all = values.0.iter().flat_map(|(_, value)| [value.clone(), encoded(value)]);
+        server.secrets.extend(all);
         Some(server)
     }
 }

@@ -40,7 +40,7 @@ pub use listen::Listen;
 pub use refusal::Refusal;
 
 use crate::auth::Handed;
-use crate::catalog::{Audience, BadCursor, View};
+use crate::catalog::{Audience, BadCursor, Start, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::meta::SERVER_INFO;
@@ -246,11 +246,12 @@ impl Relay {
         let (view, agreed) = (caller.view.clone(), caller.session.agreed());
         let audience = Audience::of(&agreed.revision, &agreed.capabilities);
         let relay = self.clone();
+        let whose = caller.session.principal().cloned();
         let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
             &view,
             feature,
             audience,
-            cursor.as_deref(),
+            Start { cursor: cursor.as_deref(), principal: whose.as_deref() },
         ) {
             Ok(result) if audience.modern => {
                 let caching = relay.caching(snapshot, &view, feature);

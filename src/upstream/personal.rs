@@ -1,7 +1,7 @@
 //! What single callers have listed of a server that each of them reaches by himself. Kept in memory only, for the caller
 //! whose it is, and never mixed with what others see.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ type Whose = (Option<Arc<str>>, [u8; 32]);
 #[derive(Debug)]
 struct List {
     listing: ArcSwapOption<Listing>,
-    /// It is known that there is something else by now.
-    stale: AtomicBool,
+    /// How often it was said that there is something else by now, since it was last asked for; 0 where it was not.
+    stale: AtomicU64,
     asked: Mutex<Asked>,
     /// Counts looks that have ended, well or badly.
     looks: watch::Sender<u64>,
@@ -61,7 +61,7 @@ impl Lists {
         let new = || {
             Arc::new(List {
                 listing: ArcSwapOption::empty(),
-                stale: AtomicBool::new(false),
+                stale: AtomicU64::new(0),
                 asked: Mutex::default(),
                 looks: watch::Sender::new(0),
             })
@@ -86,19 +86,20 @@ impl Upstream {
         self.server.load().personal.is_some()
     }
 
-    /// What the caller has listed, as far as that is known. One that is old is asked for again in the background.
-    pub fn listing_of(self: &Arc<Self>, behalf: Behalf<'_>) -> Option<Arc<Listing>> {
-        let list = self.list_of(behalf)?;
-        self.look(&list, behalf, self.shared.limits.refresh_interval);
-        list.listing.load_full()
+    /// What the caller has listed, as far as that is known.
+    pub fn listing_of(&self, behalf: Behalf<'_>) -> Option<Arc<Listing>> {
+        self.list_of(behalf)?.listing.load_full()
     }
 
-    /// Whether what [`listing_of`](Self::listing_of) gives is worth waiting for: nothing is known so far, or it is known to be
-    /// another by now.
-    pub fn is_waited_for(&self, behalf: Behalf<'_>) -> bool {
+    /// Whether what [`listing_of`](Self::listing_of) gives is not to be shown yet: nothing is known so far, or it is known to
+    /// be another by now. One that is only old is asked for again in the background.
+    pub fn is_behind(self: &Arc<Self>, behalf: Behalf<'_>) -> bool {
         let Some(list) = self.list_of(behalf) else { return false };
-        let unknown = list.listing.load().is_none();
-        unknown || list.stale.load(Ordering::Acquire)
+        let behind = list.listing.load().is_none() || list.stale.load(Ordering::Acquire) > 0;
+        if !behind {
+            self.look(&list, behalf, self.shared.limits.refresh_interval);
+        }
+        behind
     }
 
     /// Asks for what the caller has, if it was not asked for just now, and waits at most `patience` for it.
@@ -139,7 +140,7 @@ impl Upstream {
     fn changed_of(&self, digest: &[u8; 32], features: Features, to: Option<Hearers>) {
         for ((_, of), list) in self.lists.all().iter() {
             if of == digest {
-                list.stale.store(true, Ordering::Release);
+                list.stale.fetch_add(1, Ordering::AcqRel);
             }
         }
         if let Some(to) = to {
@@ -165,6 +166,7 @@ impl Upstream {
         (asked.running, asked.at) = (true, Some(Instant::now()));
         drop(asked);
         let (session, handed) = (behalf.session.clone(), behalf.handed.cloned());
+        let stale = list.stale.load(Ordering::Acquire);
         let (upstream, list) = (self.clone(), list.clone());
         let looking = async move {
             let limit = upstream.server.load().connect_timeout;
@@ -175,6 +177,10 @@ impl Upstream {
                 () = upstream.stop.cancelled() => Err("is no longer configured".into()),
             };
             upstream.take_in(&list, looked, &session);
+            // What was said in the meantime stands.
+            drop(list.stale.compare_exchange(stale, 0, Ordering::AcqRel, Ordering::Relaxed));
+            list.asked().running = false;
+            list.looks.send_modify(|looks| *looks += 1);
         };
         drop(self.shared.tasks.spawn_on(looking, &self.home));
         true
@@ -224,7 +230,6 @@ impl Upstream {
                         self.shared.news.send(Notice::Changed { servers, features, to });
                     }
                 }
-                list.stale.store(false, Ordering::Release);
             }
             Err(why) => {
                 tracing::warn!(server = %name, "what it has for a caller could not be listed: it {why}")
