@@ -10,6 +10,7 @@ pub mod demo;
 mod kept_key;
 mod load;
 pub mod log;
+mod mount;
 mod reload;
 mod serve;
 mod watch;

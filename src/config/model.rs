@@ -287,6 +287,8 @@ pub struct Tls {
     pub key: Option<PathBuf>,
     /// Trusts any certificate. For trials only.
     pub insecure: bool,
+    /// Of what the files held, so that other certificates are another connection.
+    pub digest: u64,
 }
 
 /// A child process.

@@ -85,6 +85,7 @@ impl Seen {
                 config: shared.config.clone(),
                 catalog: shared.catalog.with(&shared.config, parts),
                 upstreams: shared.upstreams.clone(),
+                held: shared.held.clone(),
                 notices: shared.notices,
                 personal: shared.personal.clone(),
             });

@@ -105,6 +105,14 @@ impl Request {
                     if self.subject == Subject::Tool { Outcome::ToolError } else { Outcome::RpcError },
                 )
             }
+            Broken::Ending => {
+                let text = format!(
+                    "{noun} {} of server {name} was broken off: the proxy in front of it is being stopped. The call may \
+                     or may not have taken effect.",
+                    self.name
+                );
+                (text, None, Outcome::Failed)
+            }
             Broken::Silent(after) => {
                 let text = format!(
                     "{noun} {} gave no answer: server {name} was silent for {after:?}; the call was cancelled. \

@@ -46,7 +46,7 @@ use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::meta::SERVER_INFO;
 use crate::mcp::{Feature, IDENTITY, Shown, method};
 use crate::session::{Keyring, Session};
-use crate::upstream::Behalf;
+use crate::upstream::{Behalf, Upstream};
 use crate::wire::{self, Kind, Message};
 use hold::{Holds, State};
 use misses::Misses;
@@ -270,13 +270,12 @@ impl Relay {
         }
         let (relay, caller) = (self.clone(), caller.clone());
         Handled::Later(Call::start(&self.orphans, |_| async move {
-            relay.fleet.first_round().await;
+            relay.first_round().await;
             if let Some(upstream) = asleep {
-                upstream.look_again(relay.fleet.limits().first_list_wait).await;
-                relay.fleet.rebuild().await;
+                relay.look_again(&upstream).await;
             }
             if behind {
-                relay.fleet.look_for(&caller.view, caller.behalf()).await;
+                relay.look_for(&caller.view, caller.behalf()).await;
             }
             Some(listed(&relay.fleet.sees(caller.behalf()), &id))
         }))
@@ -320,6 +319,29 @@ impl Relay {
         });
     }
 
+    /// Waits until every server was tried once, or the process ends.
+    async fn first_round(&self) {
+        self.clock.to_the_end(self.fleet.first_round()).await.unwrap_or_default(); // late, there is what there is
+    }
+
+    /// Asks those servers of `view` what they have that each caller reaches by himself.
+    async fn look_for(&self, view: &View, behalf: Behalf<'_>) {
+        self.clock.to_the_end(self.fleet.look_for(view, behalf)).await.unwrap_or_default(); // as above
+    }
+
+    /// Asks `upstream` again for what it has, for as long as a first list may take, and puts that into the catalog.
+    async fn look_again(&self, upstream: &Upstream) {
+        let looking = upstream.look_again(self.fleet.limits().first_list_wait);
+        self.clock.to_the_end(looking).await.unwrap_or_default();
+        self.fleet.rebuild().await;
+    }
+
+    /// Answers all calls in flight, and all to come: nobody is waited for any longer.
+    pub fn end(&self) {
+        self.clock.end();
+        self.holds.close();
+    }
+
     /// Ends the calls that wait for their clients, and waits until those that clients left behind have ended. No new ones may
     /// come in.
     pub async fn drained(&self) {
@@ -330,7 +352,7 @@ impl Relay {
 }
 
 /// The server of `view` if it starts only when needed and was never needed.
-fn asleep(snapshot: &Snapshot, view: &View) -> Option<Arc<crate::upstream::Upstream>> {
+fn asleep(snapshot: &Snapshot, view: &View) -> Option<Arc<Upstream>> {
     let View::One(server) = view else { return None };
     let upstream = snapshot.upstreams.get(server)?;
     matches!(upstream.state(), crate::upstream::State::Idle).then(|| upstream.clone())

@@ -64,8 +64,8 @@ impl Request {
         if found.is_ok() || (fleet.first_round_done() && snapshot.personal.is_empty()) {
             return (snapshot, found);
         }
-        fleet.first_round().await;
-        fleet.look_for(&self.errand.view, self.errand.behalf()).await;
+        self.errand.relay.first_round().await;
+        self.errand.relay.look_for(&self.errand.view, self.errand.behalf()).await;
         let snapshot = self.errand.snapshot();
         let found = self.route(&snapshot);
         (snapshot, found)

@@ -69,8 +69,8 @@ async fn look_again(
     let (snapshot, found) = if relay.fleet.first_round_done() && snapshot.personal.is_empty() {
         (snapshot, None)
     } else {
-        relay.fleet.first_round().await;
-        relay.fleet.look_for(view, call.errand.behalf()).await;
+        relay.first_round().await;
+        relay.look_for(view, call.errand.behalf()).await;
         let snapshot = call.errand.snapshot();
         let found = snapshot.catalog.tool(view, &call.name);
         (snapshot, found)
@@ -84,8 +84,7 @@ async fn look_again(
     let mut latest = snapshot;
     // One that each caller reaches by himself has been asked above.
     if !upstream.is_personal() && !relay.misses.has(&latest, &server, &call.name) {
-        upstream.look_again(relay.fleet.limits().first_list_wait).await;
-        relay.fleet.rebuild().await;
+        relay.look_again(&upstream).await;
         latest = call.errand.snapshot();
         if let Some(route) = latest.catalog.tool(view, &call.name) {
             return Ok((latest.upstreams.get(&route.server).cloned(), route));

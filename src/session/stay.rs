@@ -62,7 +62,7 @@ impl fmt::Debug for Open {
 type Lease = Box<dyn Any + Send>;
 
 /// As much as a session may hold.
-const LEASES: usize = 1024;
+const LEASES: usize = 1000;
 
 /// Why a call may not begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -178,7 +178,7 @@ impl Upstream {
             };
             upstream.take_in(&list, looked, &session);
             // What was said in the meantime stands.
-            drop(list.stale.compare_exchange(stale, 0, Ordering::AcqRel, Ordering::Relaxed));
+            list.stale.compare_exchange(stale, 0, Ordering::AcqRel, Ordering::Relaxed).ok();
             list.asked().running = false;
             list.looks.send_modify(|looks| *looks += 1);
         };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 
-use super::member::{Malformed, Span, Text, members_within};
+use super::member::{Malformed, Near, Span, Text, members_within};
 use super::scan::DEEPEST;
 
 /// What a message is.
@@ -38,8 +38,12 @@ impl Message {
     /// [`Malformed`] tells a text that is not JSON from one that is no JSON-RPC message.
     pub fn parse(text: Bytes, depth: usize) -> Result<Self, Malformed> {
         let readable = std::str::from_utf8(&text).map_err(|e| Malformed::NotJson(e.to_string()))?;
-        let [version, id, method, params, result, error] =
-            members_within(&text, ["jsonrpc", "id", "method", "params", "result", "error"], depth)?;
+        let [version, id, method, params, result, error] = members_within(
+            &text,
+            ["jsonrpc", "id", "method", "params", "result", "error"],
+            depth,
+            Near::Refused,
+        )?;
         let part = |span: &Option<Span>| span.clone().and_then(|span| readable.get(span));
         if part(&version) != Some(r#""2.0""#) {
             return Err(Malformed::NotRpc(r#"`jsonrpc` is not "2.0""#.into()));
@@ -120,10 +124,10 @@ impl Message {
     /// The places of the members `keys` of `params`, relative to the message.
     ///
     /// # Errors
-    /// Where one of them stands there twice.
+    /// Where one of them stands there twice, or something that reads like it but for the case of its letters.
     pub fn params_members<const N: usize>(&self, keys: [&str; N]) -> Result<[Option<Span>; N], Malformed> {
         let Some(span) = self.params.clone() else { return Ok([const { None }; N]) };
-        self.members_at(span, keys)
+        self.places(span, keys, Near::Refused)
     }
 
     /// The places of the members `keys` of the object at `span`, relative to the message.
@@ -135,10 +139,19 @@ impl Message {
         span: Span,
         keys: [&str; N],
     ) -> Result<[Option<Span>; N], Malformed> {
+        self.places(span, keys, Near::Other)
+    }
+
+    fn places<const N: usize>(
+        &self,
+        span: Span,
+        keys: [&str; N],
+        near: Near,
+    ) -> Result<[Option<Span>; N], Malformed> {
         let start = span.start;
         // Valid UTF-8 as a part of what was read before, which is not to be checked again.
         let inner = self.text.get(span).unwrap_or_default();
-        Ok(members_within(inner, keys, DEEPEST)?
+        Ok(members_within(inner, keys, DEEPEST, near)?
             .map(|found| found.map(|found| found.start + start..found.end + start)))
     }
 
@@ -225,6 +238,9 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"x","method":"y"}"#,
             r#"{"jsonrpc":"2.0","id":1,"Method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"x","METHOD":"y"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"x","Params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"Id":2}"#,
             r#"{"jsonrpc":"2.0","id":1,"method":5}"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}"#,
             r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,

@@ -36,7 +36,7 @@ fn array(text: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_batch_is_answered_as_one_array() {
+async fn fault_028_a_batch_is_answered_as_one_array() {
     let gate = CancellationToken::new();
     let (world, up) = echoing(&gate).await;
     let client = Client::of(&world, "2025-03-26").await;
@@ -73,7 +73,7 @@ async fn a_batch_is_answered_as_one_array() {
 }
 
 #[tokio::test]
-async fn a_batch_is_refused_where_it_does_not_belong() {
+async fn fault_028_a_batch_is_refused_where_it_does_not_belong() {
     let (world, up) = echoing(&CancellationToken::new()).await;
     let batch = format!("[{PING}]");
     for revision in ["2024-11-05", "2025-06-18", "2025-11-25"] {

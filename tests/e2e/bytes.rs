@@ -21,17 +21,17 @@ fn odd_server() -> Script {
 }
 
 #[tokio::test]
-async fn payloads_pass_byte_for_byte_over_http() {
+async fn fault_030_payloads_pass_byte_for_byte_over_http() {
     payloads_pass(Fake::http(odd_server())).await;
 }
 
 #[tokio::test]
-async fn payloads_pass_byte_for_byte_over_sse() {
+async fn fault_030_payloads_pass_byte_for_byte_over_sse() {
     payloads_pass(Fake::sse(odd_server())).await;
 }
 
 #[tokio::test]
-async fn payloads_pass_byte_for_byte_over_stdio() {
+async fn fault_030_payloads_pass_byte_for_byte_over_stdio() {
     payloads_pass(Fake::stdio(odd_server())).await;
 }
 
@@ -56,7 +56,7 @@ async fn payloads_pass(fake: Fake) {
 }
 
 #[tokio::test]
-async fn ids_come_back_as_they_were_sent() {
+async fn fault_025_ids_come_back_as_they_were_sent() {
     let fake = Fake::stdio(Script { tools: vec![tool("who")], ..Script::default() });
     let world = World::start(&file("", &entries(&[("up", fake.entry())]))).await;
     let client = Client::open(&world, "/mcp").await;

@@ -23,7 +23,7 @@ fn gated(gate: &CancellationToken) -> Script {
 }
 
 #[tokio::test]
-async fn a_cancellation_reaches_the_right_server_under_our_id() {
+async fn fault_038_a_cancellation_reaches_the_right_server_only() {
     let gate = CancellationToken::new();
     let (http, stdio) = (Fake::http(gated(&gate)), Fake::stdio(gated(&gate)));
     let servers = entries(&[("http", http.entry()), ("stdio", stdio.entry())]);

@@ -58,7 +58,7 @@ fn changed(state: &str, at: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_state_is_good_for_its_own_call_and_once() {
+async fn fault_039_a_state_is_good_for_its_own_call_and_once() {
     let up = Fake::http(asking());
     let (world, elsewhere) = (started("", &up).await, started("", &up).await);
     let client = Modern::able(&world, "/mcp", FORMS);
@@ -104,7 +104,7 @@ async fn a_state_is_good_for_its_own_call_and_once() {
 }
 
 #[tokio::test]
-async fn a_state_of_a_round_that_is_over_is_worth_nothing() {
+async fn fault_039_a_state_of_a_round_that_is_over_is_worth_nothing() {
     let script = Script::answering(|_| {
         let leg = |n: u8| {
             let text = r#"{"jsonrpc":"2.0","id":"N-$ID","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}"#;
@@ -134,7 +134,7 @@ async fn a_state_of_a_round_that_is_over_is_worth_nothing() {
 }
 
 #[tokio::test]
-async fn who_comes_too_late_is_refused_and_the_server_was_told() {
+async fn fault_039_who_comes_too_late_is_refused() {
     let up = Fake::http(asking());
     let world = started("holdTime: 1s", &up).await;
     let client = Modern::able(&world, "/mcp", FORMS);

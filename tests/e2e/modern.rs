@@ -117,7 +117,7 @@ fn rungs() -> Vec<Rung> {
 }
 
 #[tokio::test]
-async fn the_first_thing_that_is_wrong_is_told_with_its_code_status_and_id() {
+async fn fault_035_the_first_thing_that_is_wrong_is_told() {
     let (world, one) = one(Script::default()).await;
     let modern = Modern::new(&world, "/mcp");
     let rungs = rungs();
@@ -521,7 +521,7 @@ async fn a_server_that_is_away_is_asked_to_tell_once_it_is_back() {
 }
 
 #[tokio::test]
-async fn headers_that_repeat_arguments_are_judged() {
+async fn fault_036_headers_that_repeat_arguments_are_judged() {
     let noted = r#"{"name":"who","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}"#;
     let (world, up) = one(Script { tools: vec![noted.into()], ..Script::default() }).await;
     let client = Modern::new(&world, "/mcp");

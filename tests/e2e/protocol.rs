@@ -25,7 +25,7 @@ async fn two_servers(limits: &str) -> (World, Fake, Fake) {
 }
 
 #[tokio::test]
-async fn every_legacy_revision_is_agreed_on_and_unknown_ones_get_the_newest() {
+async fn fault_034_unknown_revisions_get_the_newest() {
     let (world, ..) = two_servers("").await;
     let client = Client::new(world.url("/mcp"));
     for (asked, agreed) in [
@@ -46,7 +46,7 @@ async fn every_legacy_revision_is_agreed_on_and_unknown_ones_get_the_newest() {
 }
 
 #[tokio::test]
-async fn a_session_is_needed_and_bound_to_its_view_and_ends() {
+async fn fault_037_a_session_is_needed_and_bound_to_its_view_and_ends() {
     let (world, ..) = two_servers("").await;
     let client = Client::open(&world, "/mcp").await;
     assert_eq!(client.with("mcp-session-id", "").post(PING).await.status, 400);
@@ -180,7 +180,7 @@ fn waiting(gate: &CancellationToken) -> Script {
 }
 
 #[tokio::test]
-async fn an_id_in_flight_cannot_be_used_again() {
+async fn fault_026_an_id_in_flight_cannot_be_used_again() {
     let gate = CancellationToken::new();
     let one = Fake::http(waiting(&gate));
     let world = World::start(&file("", &entries(&[("one", one.entry())]))).await.ready().await;

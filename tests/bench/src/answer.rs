@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
+use hyper::StatusCode;
 use hyper::header::CONTENT_TYPE;
 use hyper::http::response::Parts;
 use serde::Deserialize;
@@ -17,6 +18,21 @@ pub struct Answer<'a> {
     /// Absent in an error answer.
     #[serde(borrow)]
     pub result: Option<Outcome<'a>>,
+    #[serde(borrow)]
+    error: Option<Fault<'a>>,
+}
+
+/// An error instead of a result.
+#[derive(Debug, Deserialize)]
+pub struct Fault<'a> {
+    #[serde(borrow, default)]
+    message: Cow<'a, str>,
+}
+
+/// The words of trunkline for calls that find no room.
+fn is_busy(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("busy") || text.contains("too many")
 }
 
 /// The results of the three methods that are called, in one.
@@ -45,19 +61,40 @@ pub struct Content<'a> {
     pub text: Option<Cow<'a, str>>,
 }
 
+/// The server has too much to do and says so: no fault, but no answer either.
+#[derive(Debug)]
+pub struct Busy;
+
+impl std::fmt::Display for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the server is busy")
+    }
+}
+
+impl std::error::Error for Busy {}
+
 /// The result that answers request `id`, from a JSON body or the event stream that holds it.
 pub fn read<'a>(head: &Parts, body: &'a [u8], id: u64) -> anyhow::Result<Outcome<'a>> {
+    if matches!(head.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        return Err(Busy.into());
+    }
     ensure!(head.status.is_success(), "status {}: {}", head.status, start(body));
     let stream =
         head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-"));
     let answer = if stream { find(body, id)? } else { parse(body)? };
     ensure!(answer.id == Some(id), "the answer to {id} has another id: {}", start(body));
+    if answer.error.as_ref().is_some_and(|error| is_busy(&error.message)) {
+        return Err(Busy.into());
+    }
     answer.result.with_context(|| format!("not a result: {}", start(body)))
 }
 
 /// That a call's only text is `expected`.
 pub fn check_text(outcome: &Outcome<'_>, expected: &str) -> anyhow::Result<()> {
     let [Content { text: Some(text) }] = outcome.content.as_slice() else { bail!("not one text") };
+    if outcome.is_error && is_busy(text) {
+        return Err(Busy.into());
+    }
     ensure!(!outcome.is_error, "the tool failed: {}", start(text.as_bytes()));
     ensure!(text == expected, "sent {:?}, got back {:?}", start(expected.as_bytes()), start(text.as_bytes()));
     Ok(())

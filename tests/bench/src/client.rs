@@ -39,6 +39,25 @@ impl TryFrom<&Uri> for Target {
     }
 }
 
+impl Target {
+    /// A connection there, with nothing said on it.
+    pub async fn tcp(&self) -> anyhow::Result<TcpStream> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.context("cannot connect")?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// The path and what follows it.
+    pub fn path(&self) -> &str {
+        self.path.path_and_query().map_or("/", PathAndQuery::as_str)
+    }
+
+    /// What goes into `Host`.
+    pub fn host(&self) -> &str {
+        self.host_header.to_str().unwrap_or_default()
+    }
+}
+
 /// A connection and its driver in one, so that a call costs no hand-over between tasks.
 #[derive(Debug)]
 pub struct Client {
@@ -50,9 +69,7 @@ pub struct Client {
 impl Client {
     /// Opens the connection.
     pub async fn connect(target: Target) -> anyhow::Result<Self> {
-        let stream =
-            TcpStream::connect((target.host.as_str(), target.port)).await.context("cannot connect")?;
-        stream.set_nodelay(true)?;
+        let stream = target.tcp().await?;
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
         Ok(Self { sender, driver: Box::pin(driver), target })
     }

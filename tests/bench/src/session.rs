@@ -48,6 +48,22 @@ impl Session {
         Ok(minted.is_some())
     }
 
+    /// The headers that its requests have.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Goes on in the session of another client.
+    pub fn join(&mut self, other: &HeaderMap) {
+        self.headers = other.clone();
+    }
+
+    /// Lets go of the session and does not tell the server; the connection stays.
+    pub fn forget(&mut self) {
+        self.headers.remove(SESSION);
+        self.headers.remove(REVISION);
+    }
+
     /// Sends a request; the answer, its body, and the id it must have. `params` is JSON.
     pub async fn request(&mut self, method: &str, params: &str) -> anyhow::Result<(Parts, Bytes, u64)> {
         let id = self.next_id;
@@ -74,9 +90,8 @@ impl Session {
         if self.headers.contains_key(SESSION) {
             let (head, _) = self.client.send(Method::DELETE, &self.headers, Bytes::new()).await?;
             ensure!(head.status.is_success(), "DELETE: status {}", head.status);
-            self.headers.remove(SESSION);
         }
-        self.headers.remove(REVISION);
+        self.forget();
         Ok(())
     }
 }

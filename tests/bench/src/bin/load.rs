@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Parser, ValueEnum};
-use hyper::Uri;
+use hyper::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
-use trunkline_bench::answer::{List, check_text};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
+use trunkline_bench::answer::{Busy, List, check_text};
 use trunkline_bench::client::Target;
 use trunkline_bench::process::{Usage, Watched};
 use trunkline_bench::session::Session;
@@ -65,6 +65,15 @@ struct Options {
     /// Length of the text: sent by `call` (at least its 20 digits), asked for by `blob`.
     #[arg(long, default_value_t = 200)]
     bytes: usize,
+    /// How many turns a second all workers together take at most; as many as they can where it is not said.
+    #[arg(long)]
+    rate: Option<f64>,
+    /// All workers are one client: they share the session of the first.
+    #[arg(long)]
+    share: bool,
+    /// Where a busy server is no error: after how many milliseconds a worker that was turned away comes again.
+    #[arg(long)]
+    back_off: Option<u64>,
     /// Processes whose processor time and memory to report, as NAME=PID.
     #[arg(long, value_delimiter = ',')]
     watch: Vec<Watched>,
@@ -76,27 +85,29 @@ async fn main() -> anyhow::Result<ExitCode> {
     let mut watched = options.watch.clone();
     watched.push(Watched::myself("load"));
 
-    let workers = (0..options.conc).map(|number| Worker::start(Arc::clone(&options), number));
+    let first = if options.share { Some(Worker::start(Arc::clone(&options), 0, None).await?) } else { None };
+    let shared = first.as_ref().map(|first| first.session.headers().clone());
+    let workers = (0..options.conc).map(|number| Worker::start(Arc::clone(&options), number, shared.clone()));
     let workers = all(workers).await.context("no session")?;
-    let warming = Arc::<Tally>::default();
+    let warming = Arc::<Tallies>::default();
     let workers = turns(workers, Limit::after(options.warm)?, &warming).await?;
-    if let Some(error) = warming.counts().first_error {
+    if let Some(error) = warming.right.counts().first_error {
         bail!("before the clock started: {error}");
     }
 
     let limit = options.count.map_or_else(|| Limit::after(options.secs), |count| Ok(Limit::turns(count)))?;
-    let tally = Arc::<Tally>::default();
+    let tallies = Arc::<Tallies>::default();
     let before = usages(&watched)?;
     let started = Instant::now();
-    let workers = turns(workers, limit, &tally).await?;
+    let workers = turns(workers, limit, &tallies).await?;
     let took = started.elapsed();
     let after = usages(&watched)?;
 
-    if let Err(error) = all(workers.into_iter().map(Worker::end)).await {
-        tally.wrong(&error.context("cannot close a session"));
+    if let Err(error) = all(workers.into_iter().chain(first).map(Worker::end)).await {
+        tallies.right.wrong(&error.context("cannot close a session"));
     }
     let used = watched.iter().zip(before.iter().zip(&after)).map(|(watched, usage)| used(watched, usage));
-    report(&options, &tally, took, &used.collect())
+    report(&options, &tallies, took, &used.collect())
 }
 
 /// Runs one future per worker to its end; the first error ends all.
@@ -111,7 +122,14 @@ async fn all<T: Send + 'static>(
     Ok(done)
 }
 
-async fn turns(workers: Vec<Worker>, limit: Limit, tally: &Arc<Tally>) -> anyhow::Result<Vec<Worker>> {
+/// What was answered, and what was turned away.
+#[derive(Debug, Default)]
+struct Tallies {
+    right: Tally,
+    refused: Tally,
+}
+
+async fn turns(workers: Vec<Worker>, limit: Limit, tally: &Arc<Tallies>) -> anyhow::Result<Vec<Worker>> {
     let limit = Arc::new(limit);
     all(workers.into_iter().map(|worker| worker.run(Arc::clone(&limit), Arc::clone(tally)))).await
 }
@@ -147,6 +165,8 @@ impl Limit {
 struct Worker {
     options: Arc<Options>,
     session: Session,
+    /// The headers of the session that all workers share.
+    shared: Option<HeaderMap>,
     /// First digits of every text, so that no two workers ever send the same.
     number: u64,
     turn: u64,
@@ -156,28 +176,45 @@ struct Worker {
 }
 
 impl Worker {
-    async fn start(options: Arc<Options>, number: u64) -> anyhow::Result<Self> {
-        let session = Self::connect(&options).await?;
+    async fn start(options: Arc<Options>, number: u64, shared: Option<HeaderMap>) -> anyhow::Result<Self> {
+        let session = Self::connect(&options, shared.as_ref()).await?;
         let length = match options.mode {
             Mode::Call => options.bytes.saturating_sub(20),
             Mode::Blob => options.bytes,
             Mode::List | Mode::Open => 0,
         };
-        Ok(Self { options, session, number, turn: 0, filler: "x".repeat(length), list: None })
+        Ok(Self { options, session, shared, number, turn: 0, filler: "x".repeat(length), list: None })
     }
 
-    async fn connect(options: &Options) -> anyhow::Result<Session> {
+    async fn connect(options: &Options, shared: Option<&HeaderMap>) -> anyhow::Result<Session> {
         let mut session = Session::connect(Target::try_from(&options.url)?).await?;
-        if !matches!(options.mode, Mode::Open) {
-            session.open().await?;
+        match shared {
+            Some(shared) => session.join(shared),
+            None if matches!(options.mode, Mode::Open) => {}
+            None => drop(session.open().await?),
         }
         Ok(session)
     }
 
+    /// When the worker takes its turns, where a rate was asked for: not all of them at once.
+    fn pace(&self) -> anyhow::Result<Option<Interval>> {
+        let Some(rate) = self.options.rate else { return Ok(None) };
+        let workers = u32::try_from(self.options.conc)?;
+        let apart = Duration::try_from_secs_f64(f64::from(workers) / rate)?;
+        let number = u32::try_from(self.number)?;
+        let mut pace = interval_at(Instant::now() + apart * (number % workers) / workers, apart);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        Ok(Some(pace))
+    }
+
     /// Takes turns until `limit`, or until nothing but errors come.
-    async fn run(mut self, limit: Arc<Limit>, tally: Arc<Tally>) -> anyhow::Result<Self> {
+    async fn run(mut self, limit: Arc<Limit>, tallies: Arc<Tallies>) -> anyhow::Result<Self> {
         let mut errors_in_a_row = 0;
+        let (mut pace, tally) = (self.pace()?, &tallies.right);
         while errors_in_a_row < MOST_ERRORS_IN_A_ROW {
+            if let Some(pace) = &mut pace {
+                pace.tick().await;
+            }
             let started = Instant::now();
             if !limit.allows(started) {
                 break;
@@ -188,10 +225,15 @@ impl Worker {
                 errors_in_a_row = 0;
                 continue;
             };
+            if let (Some(back_off), true) = (self.options.back_off, error.is::<Busy>()) {
+                tallies.refused.right(started.elapsed());
+                sleep(Duration::from_millis(back_off)).await;
+                continue;
+            }
             tally.wrong(&error);
             errors_in_a_row += 1;
             // The connection or the session may be what is wrong.
-            match Self::connect(&self.options).await {
+            match Self::connect(&self.options, self.shared.as_ref()).await {
                 Ok(session) => self.session = session,
                 Err(error) => tally.wrong(&error),
             }
@@ -228,6 +270,9 @@ impl Worker {
     }
 
     async fn end(mut self) -> anyhow::Result<()> {
+        if self.shared.is_some() {
+            return Ok(());
+        }
         self.session.close().await
     }
 }
@@ -244,11 +289,11 @@ fn used(watched: &Watched, (before, after): (&Usage, &Usage)) -> (String, Value)
 
 fn report(
     options: &Options,
-    tally: &Tally,
+    tallies: &Tallies,
     took: Duration,
     used: &Map<String, Value>,
 ) -> anyhow::Result<ExitCode> {
-    let counts = tally.counts();
+    let (counts, refused) = (tallies.right.counts(), tallies.refused.counts());
     let calls = u32::try_from(counts.calls()).context("too many calls for one run")?;
     let line = json!({
         "mode": options.mode.to_possible_value().map(|mode| mode.get_name().to_owned()),
@@ -260,6 +305,8 @@ fn report(
         "p90_us": counts.quantile_us(0.9),
         "p99_us": counts.quantile_us(0.99),
         "max_us": counts.quantile_us(1.0),
+        "refused": refused.calls(),
+        "refused_p99_us": refused.quantile_us(0.99),
         "errors": counts.errors,
         "first_error": counts.first_error,
         "used": used,

@@ -38,6 +38,9 @@ struct Options {
     /// How many tools the list holds.
     #[arg(long, default_value_t = 10)]
     tools: usize,
+    /// How long, in milliseconds, every call takes.
+    #[arg(long, default_value_t = 0)]
+    delay: u64,
     /// Mint sessions and insist on them.
     #[arg(long)]
     sessions: bool,
@@ -153,6 +156,9 @@ impl Upstream {
     }
 
     async fn call(&self, id: &RawValue, params: &Params<'_>) -> Answer {
+        if self.options.delay > 0 {
+            sleep(Duration::from_millis(self.options.delay)).await;
+        }
         let arguments = &params.arguments;
         match (params.name.as_deref(), arguments.message) {
             (Some("echo"), Some(message)) if message.get().starts_with('"') => {

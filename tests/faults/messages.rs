@@ -1,1 +1,0 @@
-//! Section B: what clients say, as JSON-RPC and MCP.
