@@ -110,6 +110,13 @@
 //! more, makes the [`catalog::Part`]s anew whose listing or settings differ, stores, and sends a notice only if there was
 //! one. While a server is down its last listing stays, and its tools answer with a stub.
 //!
+//! **A server that fails.** Each upstream has a gate ([`upstream`], `gate`), which a call passes before it looks for a
+//! link. It counts the calls in flight, but not those for which a client is asked, and turns the 257th away. Behind it
+//! stands the breaker, which counts rounds: calls that were let in between two failures that count are one. It looks at
+//! calls only; whether the server is connected, and stays so, is the keeper's affair. The two meet in three places: an
+//! open breaker makes the keeper ask whether the server is there at all (`pulse`), silence to that ends the link, and a new
+//! link lets one call through at once. What a server asks for by `Retry-After` holds for the link that it was said on.
+//!
 //! **Both eras.** A new link is asked `server/discover` first, and `initialize` where the server does not know that, both
 //! under the attempt's deadline ([`upstream`], `greet`). A modern link has no sessions and all calls share it; what its
 //! server tells comes over one `subscriptions/listen` with the lists that it announces and all wanted URIs, and where
@@ -186,6 +193,7 @@
 //! | reload, change, apply | of the configuration |
 //! | refusal, stub | we answer in a server's place; the refusal for a tool whose server is away |
 //! | notice, aside | something for whoever listens; something that comes before a call's answer |
+//! | gate, breaker, round | lets calls in to a server; stops them where it fails them; calls that fail side by side |
 //! | drain, pace | to finish what runs and take no more; how often something may be tried |
 //!
 //! `X::new` is cheap and cannot fail; `X::parse` is from text; `X::spawn` starts a task; `X::build` costs. The task behind
@@ -306,6 +314,17 @@
 //!   works without a second way. The price: `session` has a flag for it, which few read.
 //! - **A parked call is polled**, by a task of its own: so it hears when its server withdraws a question or ends the call, and
 //!   stops when its time is over, and a retry takes back the call itself rather than talking to it.
+//! - **A call costs the gate two additions and two looks**: the breaker is one number, whose flags say whether anything is
+//!   held against the server, and whose upper part is the round. Lock and clock are for those who find a flag set.
+//! - **A success forgives**: only failures in a row count, so one bad tool of a server in use does not stop the others.
+//! - **Errors in JSON-RPC are no failures**: whoever can say what is wrong is there.
+//! - **Each kind is listed for itself**: a server whose resources cannot be listed has its tools all the same.
+//! - **A tool that the server no longer lists is unknown, not away**: it is there, and says so; -32602 makes clients list again.
+//! - **Questions with odd params are refused, not fatal**: the reader of server messages takes them, and whoever would carry
+//!   them to a client answers -32602.
+//! - **What a server calls unreadable or unknown is told as its own error** (-32603 with its name): -32700, and in views of
+//!   several servers -32601, would read as if the client had been wrong. A direct connection would say the latter as well, so
+//!   a server's own view hands it on.
 //! - **No probe kills a child.** One that is silent when asked for its revisions is sent `initialize` as well, and whichever is
 //!   answered counts: a slow start costs nothing twice. One that ends at the question is started again the other way, and that
 //!   is remembered.

@@ -113,6 +113,42 @@ labels! {
 }
 
 labels! {
+    /// Whether a server that fails calls gets any.
+    BreakerState {
+        /// It gets them.
+        Closed = "closed",
+        /// It gets none.
+        Open = "open",
+        /// It gets one, to see how that ends.
+        HalfOpen = "half_open",
+    }
+}
+
+labels! {
+    /// What of a server was dropped.
+    Dropped {
+        /// An answer, or progress, that no call waits for.
+        Stray = "stray",
+        /// A line or event that is no message.
+        Unreadable = "unreadable",
+        /// A message that nobody read in time.
+        Overflow = "overflow",
+    }
+}
+
+labels! {
+    /// Why a call was not even given to a server that is connected.
+    Turned {
+        /// It has as many as it may.
+        Full = "full",
+        /// It has failed the last ones.
+        Breaker = "breaker",
+        /// It asked for a pause.
+        RetryAfter = "retry_after",
+    }
+}
+
+labels! {
     /// Why a client's request went no further than our door.
     Rejection {
         /// No such path.

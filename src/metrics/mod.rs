@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 
-pub use label::{Closed, Held, Method, Outcome, Rejection, Resumption, State};
+pub use label::{BreakerState, Closed, Dropped, Held, Method, Outcome, Rejection, Resumption, State, Turned};
 pub use server::{HoldGuard, LinkGuard, Running, ServerSeries};
 
 use process::Process;

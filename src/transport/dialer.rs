@@ -57,18 +57,25 @@ impl Dialer {
 
     /// A link to `server`. Over HTTP nothing is sent yet, only certificates are read; a child is started, once less than
     /// three others are starting.
+    ///
+    /// # Errors
+    /// Where it cannot be started, or its certificates cannot be read; or where its settings are to be filled in first.
     pub async fn dial(&self, server: &Server) -> Result<Link, Failure> {
+        if server.personal.is_some() {
+            return Err(Failure::Unsupported("it is reached for a caller only".into()));
+        }
+        let sizes = Sizes { message: server.care.message.unwrap_or(self.sizes.message), ..self.sizes };
         match &server.reach {
             Reach::Http(config) => {
                 let secure = config.url.scheme() == Some(&Scheme::HTTPS);
                 let tls = if secure { self.trust.client(&config.tls).await? } else { tls::none()? };
-                let http = Http::new(config, &server.secrets, tls, self.sizes, &self.memory);
+                let http = Http::new(config, &server.secrets, tls, sizes, &self.memory);
                 Ok(Link::web(Web::new(config, http, server.name.clone(), Arc::clone(&self.older))))
             }
             Reach::Stdio(stdio) => {
                 let closed = |_| Failure::Unreachable("no slot to start it".into());
                 let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(closed)?;
-                Ok(Link::stdio(Stdio::start(server, stdio, self.sizes, slot)?))
+                Ok(Link::stdio(Stdio::start(server, stdio, sizes, slot)?))
             }
         }
     }

@@ -192,6 +192,7 @@ fn every_setting_arrives() {
         header_timeout: Duration::from_secs(3),
         body_timeout: Duration::from_secs(4),
         write_timeout: Duration::from_secs(5),
+        calls_per_server: 7,
         connections: Some(3),
         connection_idle: Duration::from_secs(20),
         holds: 20,
@@ -251,6 +252,10 @@ fn every_setting_of_a_server_arrives() {
         (web.scope, web.interactive, web.replay, web.uri_mode),
         (Scope::Session, true, true, UriMode::Prefixed)
     );
+    let breaker = Breaker { failures: 5, window: Duration::from_secs(60), open: Duration::from_secs(2) };
+    let care =
+        Care { breaker: Some(breaker), retry: Retry::Idempotent, calls: Some(9), message: Some(1 << 20) };
+    assert_eq!((web.care, own.care), (care, Care { breaker: None, ..Care::default() }));
     assert_eq!((web.owns.as_slice(), &web.instructions), (&["web://*".into()][..], &Instructions::None));
     let root = |uri: &str, name: Option<&str>| Root { uri: uri.into(), name: name.map(Into::into) };
     let want = [

@@ -170,6 +170,20 @@ impl Events {
         }
     }
 
+    /// As [`next`](Self::next), where events that are no messages are passed over: what else comes has nothing to do with
+    /// them.
+    pub(super) async fn next_sound(&mut self, http: &Http) -> Result<Option<Message>, Failure> {
+        loop {
+            match self.next(http).await {
+                Err(Failure::Garbage(why)) => {
+                    http.tally.skip();
+                    tracing::debug!("an event that is no message: {why}");
+                }
+                next => return next,
+            }
+        }
+    }
+
     /// The next event, whatever its kind; `None` where the stream ended as it should.
     pub(super) async fn event(&mut self, pool: &Arc<Pool>) -> Result<Option<Event>, Failure> {
         loop {

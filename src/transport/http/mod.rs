@@ -7,6 +7,8 @@
 mod asking;
 mod body;
 mod connector;
+#[cfg(test)]
+mod dns_tests;
 mod exchange;
 mod head;
 mod http1;

@@ -115,7 +115,7 @@ async fn a_stream_left_after_its_answer_does_not_cost_the_connection() {
 }
 
 #[tokio::test]
-async fn answers_to_others_are_dropped() {
+async fn fault_079_answers_to_others_are_dropped() {
     let peer = Peer::new().await;
     let link = peer.link().await;
     let serving = async {
@@ -269,7 +269,7 @@ async fn what_breaks_off_is_cut() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_not_read_to_its_end() {
+async fn fault_078_what_is_too_large_is_not_read_to_its_end() {
     let most = SIZES.message;
     let big = "x".repeat(most + 2000);
     let announced = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99999999\r\n\r\n";
@@ -354,7 +354,7 @@ async fn the_stream_of_unbound_messages() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_early_is_gone_on_with() {
+async fn fault_076_a_stream_that_ends_early_is_gone_on_with() {
     let peer = Peer::new().await;
     let link = peer.link().await;
     let serving = async {
