@@ -22,5 +22,6 @@ mod worker;
 
 pub use admin::Admin;
 pub use endpoint::Endpoint;
+pub use guard::knows;
 pub use serve::{Serve, Server};
 pub use worker::Workers;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
-use hyper::header::CONTENT_TYPE;
 use hyper::StatusCode;
+use hyper::header::CONTENT_TYPE;
 use hyper::http::response::Parts;
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -87,8 +87,7 @@ async fn main() -> anyhow::Result<ExitCode> {
 
     let first = if options.share { Some(Worker::start(Arc::clone(&options), 0, None).await?) } else { None };
     let shared = first.as_ref().map(|first| first.session.headers().clone());
-    let workers =
-        (0..options.conc).map(|number| Worker::start(Arc::clone(&options), number, shared.clone()));
+    let workers = (0..options.conc).map(|number| Worker::start(Arc::clone(&options), number, shared.clone()));
     let workers = all(workers).await.context("no session")?;
     let warming = Arc::<Tallies>::default();
     let workers = turns(workers, Limit::after(options.warm)?, &warming).await?;
