@@ -17,7 +17,7 @@
 //! | 2 | [`catalog`] | An immutable list of everything offered: routes by name or URI, and each view's lists rendered in advance. |
 //! | 2 | [`session`] | One client's stay: what was agreed, its calls in flight, its outbox; the registry and the sealing of ids. |
 //! | 2 | [`transport`] | How to reach one server, over streamable HTTP, over the older HTTP+SSE or as a child process: gives a [`Link`](transport::Link). TLS. |
-//! | 2 | `auth` | To come: who calls, what they may do, and the tokens that we present to servers. |
+//! | 2 | [`auth`] | Who calls: keys → a [`Principal`](auth::Principal). To come: what they may do, and the tokens that we present to servers. |
 //! | 1 | [`clock`] | Coarse deadlines: any number of waiting calls for the price of one timer. |
 //! | 1 | [`config`] | The file's model: text → checked [`Config`](config::Config), every problem at once; the [`Change`](config::Change) between two; the JSON Schema. |
 //! | 1 | [`mcp`] | The protocol's own facts: revisions, methods, headers, envelopes, the handshake's messages, and what a message of one era is in the other. |
@@ -312,6 +312,7 @@
 //!   tell it.
 
 pub mod app;
+pub mod auth;
 pub mod catalog;
 pub mod clock;
 pub mod config;

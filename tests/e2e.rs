@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 #[path = "support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the other tests need more of it")]
 mod support;
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod e2e {
     mod held;
     mod hostile;
     mod keys;
+    mod keys_auth;
     mod killed;
     mod legs;
     mod modern;
@@ -30,7 +32,6 @@ mod e2e {
     mod outage;
     mod own;
     mod protocol;
-    mod reload;
     mod resume;
     mod tasks;
     mod tasks_across;

@@ -1,5 +1,6 @@
 //! A small MCP client for our own subcommands, over plain HTTP to an endpoint like ours.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +11,10 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::Client as Http;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use serde::Deserialize;
+use indexmap::IndexMap;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::wire::{Kind, Malformed, Message, SseDecoder, members, notification, quoted, request};
@@ -91,13 +95,42 @@ pub enum ClientError {
 }
 
 /// A tool as listed.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Listed {
     /// Its name: what [`Client::call`] takes.
     pub name: String,
     /// What it does, if told.
     #[serde(default)]
     pub description: String,
+    /// Which arguments it takes.
+    #[serde(default, rename = "inputSchema", deserialize_with = "leniently")]
+    pub input: Input,
+}
+
+/// What of a tool's input schema people want to see. One that says it in another way shows nothing.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Input {
+    properties: IndexMap<String, IgnoredAny>,
+    required: Vec<String>,
+}
+
+impl fmt::Display for Input {
+    /// `path, depth?`: in the server's order, with a mark on those that may be left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, name) in self.properties.keys().enumerate() {
+            let comma = if place == 0 { "" } else { ", " };
+            let mark = if self.required.contains(name) { "" } else { "?" };
+            write!(f, "{comma}{name}{mark}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A schema that we cannot read is its client's business.
+fn leniently<'de, D: Deserializer<'de>>(schema: D) -> Result<Input, D::Error> {
+    let raw = Box::<RawValue>::deserialize(schema)?;
+    Ok(serde_json::from_str(raw.get()).unwrap_or_default())
 }
 
 /// How far a call is.
@@ -137,7 +170,8 @@ impl Client {
         let agreed: Agreed = client.read("initialize", &result.text)?;
         client.session = result.session;
         client.revision = HeaderValue::from_str(&agreed.protocol_version).ok();
-        client.soon(client.post(notification("notifications/initialized", "{}"))).await?;
+        let initialized = "notifications/initialized";
+        client.soon(client.post(initialized, notification(initialized, "{}"))).await?;
         Ok(client)
     }
 
@@ -205,7 +239,7 @@ impl Client {
         mut aside: impl FnMut(&Message),
     ) -> Result<Answer, ClientError> {
         let garbled = |why: &dyn ToString| self.garbled(method, why);
-        let response = self.post(request(self.last_id, method, params)).await?;
+        let response = self.post(method, request(self.last_id, method, params)).await?;
         let session = response.headers().get("mcp-session-id").cloned();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
         let streamed = kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream");
@@ -253,7 +287,7 @@ impl Client {
     }
 
     /// Posts a message; the response has a status of success, or a body that tells more than its status.
-    async fn post(&self, message: Bytes) -> Result<Response<Incoming>, ClientError> {
+    async fn post(&self, method: &str, message: Bytes) -> Result<Response<Incoming>, ClientError> {
         let response = send(&self.http, self.request(Method::POST, message)?).await?;
         if response.status().is_success() {
             return Ok(response);
@@ -262,7 +296,7 @@ impl Client {
         let text = Limited::new(response.into_body(), ANSWER).collect().await;
         let text = text.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         if let Ok(message) = Message::parse(text.clone(), DEPTH) {
-            self.settle("this", &message)?;
+            self.settle(method, &message)?;
         }
         let body = String::from_utf8_lossy(&text).chars().take(SHOWN).collect();
         Err(ClientError::Status { url, status, body })
@@ -449,7 +483,7 @@ mod tests {
         let mut answers = welcome();
         answers.extend([
             json(r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","description":"A"}],"nextCursor":"\"2"}}"#),
-            json(r#"{"result":{"tools":[{"name":"b","inputSchema":{}}]},"jsonrpc":"2.0","id":2}"#),
+            json(r#"{"result":{"tools":[{"name":"b","inputSchema":{"properties":{"x":{},"n":true},"required":["x"]}},{"name":"c","inputSchema":{"properties":7}}]},"jsonrpc":"2.0","id":2}"#),
             answer(
                 "200 OK",
                 "text/event-stream; charset=utf-8",
@@ -467,8 +501,11 @@ mod tests {
         let mut client = Client::connect(&peer.url).await.unwrap();
         let tools = client.tools().await.unwrap();
         assert_eq!(
-            tools.iter().map(|tool| (&*tool.name, &*tool.description)).collect::<Vec<_>>(),
-            [("a", "A"), ("b", "")]
+            tools
+                .iter()
+                .map(|tool| (&*tool.name, &*tool.description, tool.input.to_string()))
+                .collect::<Vec<_>>(),
+            [("a", "A", String::new()), ("b", "", "x, n?".to_owned()), ("c", "", String::new())]
         );
         let mut told = Vec::new();
         let result = client.call("a", r#"{"x":1e999}"#, |progress| told.push(progress)).await.unwrap();

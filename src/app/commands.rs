@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::client::{self, Client, Progress};
+use super::client::{self, Client, ClientError, Listed, Progress};
 use super::load::Origin;
 use super::{Exit, complain, say};
 use crate::config::Config;
@@ -22,11 +22,7 @@ pub async fn tools(origin: &Origin, url: Option<String>, view: Option<&str>) -> 
     };
     match listed.await {
         Ok(tools) => {
-            let width = tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
-            for tool in &tools {
-                let first = tool.description.lines().next().unwrap_or_default();
-                say(format!("{:width$}  {first}", tool.name).trim_end());
-            }
+            show(&tools);
             if tools.is_empty() {
                 complain("no tools; /status on the admin address tells how each server is");
             }
@@ -35,6 +31,24 @@ pub async fn tools(origin: &Origin, url: Option<String>, view: Option<&str>) -> 
         Err(error) => failed(&error.to_string()),
     }
 }
+
+/// A line for each tool: its name, its arguments, and the start of what it says of itself.
+fn show(tools: &[Listed]) {
+    let inputs: Vec<_> = tools.iter().map(|tool| tool.input.to_string()).collect();
+    let name_width = tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
+    let input_width = inputs.iter().map(String::len).max().unwrap_or_default().min(INPUT_WIDTH);
+    for (tool, input) in tools.iter().zip(inputs) {
+        let first = tool.description.lines().next().unwrap_or_default();
+        let shown: String = first.chars().take(DESCRIPTION_WIDTH).collect();
+        let more = if shown.len() < first.len() { "…" } else { "" };
+        say(format!("{:name_width$}  {input:input_width$}  {shown}{more}", tool.name).trim_end());
+    }
+}
+
+/// Longer lists of arguments push what follows to the right.
+const INPUT_WIDTH: usize = 30;
+/// Descriptions are written for models: some are pages long.
+const DESCRIPTION_WIDTH: usize = 100;
 
 /// Calls a tool of a running trunkline and prints the result as JSON. One that says `isError` fails.
 pub async fn call(origin: &Origin, url: Option<String>, tool: &str, arguments: &str) -> Exit {
@@ -50,6 +64,10 @@ pub async fn call(origin: &Origin, url: Option<String>, tool: &str, arguments: &
             say(&result);
             let is_error = crate::wire::members(&result, ["isError"]).ok().and_then(|[flag]| flag);
             if is_error.and_then(|span| result.get(span)) == Some("true") { Exit::Failed } else { Exit::Done }
+        }
+        Err(error @ ClientError::Arguments(_)) => {
+            complain(&error.to_string());
+            Exit::Misused
         }
         Err(error) => failed(&error.to_string()),
     }

@@ -9,6 +9,7 @@ mod commands;
 pub mod demo;
 mod load;
 pub mod log;
+mod mount;
 mod reload;
 mod serve;
 mod watch;

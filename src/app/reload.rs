@@ -1,15 +1,16 @@
 //! One task that takes changes of the configuration over, one after the other.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 
 use super::load::Origin;
+use super::mount;
 use super::serve::tell;
 use super::watch::Watch;
-use crate::config::{Change, Config, Parsed};
+use crate::config::{Change, Config, Parsed, Problem};
 use crate::fleet::Fleet;
-use crate::front::Admin;
+use crate::front::{Admin, LastReload};
 use crate::metrics::Metrics;
 use crate::session::Keyring;
 
@@ -25,6 +26,8 @@ pub(super) struct Reload {
     pub(super) metrics: Arc<Metrics>,
     /// What was last said of an invalid file, so that it is said once.
     refused: Option<String>,
+    /// What there is to say of where the file is mounted.
+    mounted: Option<String>,
 }
 
 impl Reload {
@@ -36,17 +39,22 @@ impl Reload {
         admin: Arc<Admin>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { origin, started, fleet, keys, admin, metrics, refused: None }
+        Self { origin, started, fleet, keys, admin, metrics, refused: None, mounted: None }
     }
 
-    /// Watches the file that gave `first`, and SIGHUP, for ever.
-    pub(super) async fn run(mut self, first: &Parsed) {
+    /// Watches the file that gave `first`, and `hangup`, for ever.
+    pub(super) async fn run(mut self, first: &Parsed, mut hangup: Signal) {
+        self.mounted = self.origin.file().and_then(mount::warning);
+        if let Some(warning) = &self.mounted {
+            tracing::warn!("{warning}");
+        }
+        self.taken(&first.notes);
         let mut watch = Watch::new();
         let mut files = first.files.clone();
-        let mut hangup: Option<Signal> = signal(SignalKind::hangup()).ok();
         loop {
             // Watched first and read then: what changes after the reading is noticed.
-            watch.follow(self.origin.file().into_iter().chain(files.iter().map(AsRef::as_ref)));
+            let sees = watch.follow(self.origin.file().into_iter().chain(files.iter().map(AsRef::as_ref)));
+            self.metrics.watching(sees);
             if let Some(parsed) = self.read() {
                 if parsed.files != files {
                     files.clone_from(&parsed.files);
@@ -56,7 +64,7 @@ impl Reload {
             }
             tokio::select! {
                 () = watch.changed() => {}
-                Some(()) = received(&mut hangup) => tracing::info!("SIGHUP: the configuration is read again"),
+                Some(()) = hangup.recv() => tracing::info!("SIGHUP: the configuration is read again"),
             }
         }
     }
@@ -71,7 +79,7 @@ impl Reload {
                         "the configuration is not taken over, the last one stays in force:\n{told}"
                     );
                     self.metrics.reloaded(false);
-                    self.problems(told.lines().map(str::to_owned).collect());
+                    self.last().problems = told.lines().map(str::to_owned).collect();
                     self.refused = Some(told);
                 }
                 None
@@ -85,11 +93,12 @@ impl Reload {
             if was_refused {
                 tracing::info!("the configuration is valid again and says what is in force");
                 self.metrics.reloaded(true);
-                self.problems(Vec::new());
             }
+            self.taken(&parsed.notes);
             return;
         }
         tell(&parsed.notes);
+        let notes = parsed.notes;
         let needs_restart = Change::between(&self.started, &parsed.config).needs_restart;
         let change = Change::between(&self.fleet.snapshot().config, &parsed.config);
         if change.session_keys {
@@ -103,17 +112,19 @@ impl Reload {
         let Change { added, removed, replaced, retuned, .. } = change;
         tracing::info!(?added, ?removed, ?replaced, ?retuned, "the configuration was taken over");
         self.metrics.reloaded(true);
-        self.problems(Vec::new());
+        self.last().needs_restart = needs_restart;
+        self.taken(&notes);
     }
 
-    fn problems(&self, lines: Vec<String>) {
-        *self.admin.last_reload.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    /// Tells on the status that a file with these `notes` is in force.
+    fn taken(&self, notes: &[Problem]) {
+        let mut last = self.last();
+        last.problems.clear();
+        let notes = notes.iter().map(|note| format!("{}: {note}", note.severity));
+        last.warnings = self.mounted.iter().map(|told| format!("warning: {told}")).chain(notes).collect();
     }
-}
 
-async fn received(signal: &mut Option<Signal>) -> Option<()> {
-    match signal {
-        Some(signal) => signal.recv().await,
-        None => std::future::pending().await,
+    fn last(&self) -> MutexGuard<'_, LastReload> {
+        self.admin.last_reload.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

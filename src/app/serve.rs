@@ -1,12 +1,13 @@
 //! Runs until told to end.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -56,9 +57,10 @@ struct Running {
 pub async fn serve(origin: Origin, greet: bool) -> Result<(), ServeError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let hangup = signal(SignalKind::hangup())?; // from here on it ends nobody
     let parsed = origin.load()?;
     tell(&parsed.notes);
-    let running = start(&origin, parsed, greet).await?;
+    let running = start(&origin, parsed, hangup, greet).await?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -83,7 +85,7 @@ pub(super) fn tell(notes: &[Problem]) {
     }
 }
 
-async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, ServeError> {
+async fn start(origin: &Origin, parsed: Parsed, hangup: Signal, greet: bool) -> Result<Running, ServeError> {
     let config = Arc::new(parsed.config.clone());
     let (listener, bound) = bind(config.listen, "listen").await?;
     let (admin_listener, admin_bound) = bind(config.admin, "admin.listen").await?;
@@ -125,7 +127,7 @@ async fn start(origin: &Origin, parsed: Parsed, greet: bool) -> Result<Running, 
         let reload =
             Reload::new(origin.clone(), config.clone(), fleet.clone(), keys, admin.clone(), metrics.clone());
         let stop = stop.clone();
-        async move { stop.run_until_cancelled(reload.run(&parsed)).await.unwrap_or_default() }
+        async move { stop.run_until_cancelled(reload.run(&parsed, hangup)).await.unwrap_or_default() }
     });
     metrics.reloaded(true);
     tracing::info!(%bound, admin = %admin_bound, servers = config.servers.len(), "listening");
@@ -149,12 +151,18 @@ impl Running {
         self.stop.cancel();
         tokio::time::sleep(limits.drain_delay).await;
         self.endpoint.closing.cancel();
-        let finished = async {
+        let mut finished = pin!(async {
             self.endpoint.drained().await;
             self.relay.drained().await;
-        };
-        if timeout(limits.drain_timeout, finished).await.is_err() {
-            tracing::warn!("calls are still in flight after {:?}: they are cut", limits.drain_timeout);
+        });
+        let telling = (limits.drain_timeout / 4).min(TELLING);
+        let waiting = limits.drain_timeout.saturating_sub(telling);
+        if timeout(waiting, &mut finished).await.is_err() {
+            tracing::warn!("calls are still in flight after {waiting:?}: they are answered with an error");
+            self.relay.end();
+            if timeout(telling, finished).await.is_err() {
+                tracing::warn!("connections are still open after {:?}: they are cut", limits.drain_timeout);
+            }
         }
         self.endpoint.ended.cancel();
         self.fleet.close().await;
@@ -165,5 +173,8 @@ impl Running {
     }
 }
 
+/// The part of the drain time, a quarter at most, that is for telling clients that their calls are not waited for any
+/// longer.
+const TELLING: Duration = Duration::from_secs(1);
 /// For what should have ended long before.
 const LAST: Duration = Duration::from_secs(1);

@@ -4,10 +4,13 @@
 //! is deaf from then on (both measured). What happened does not matter: the file is read again and compared.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -16,47 +19,99 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 const QUIET: Duration = Duration::from_millis(250);
 /// Longest that events may put the reading off.
 const LONGEST: Duration = Duration::from_secs(2);
+/// The same while somebody writes into a file in place: what is there is half of it.
+const WRITING: Duration = Duration::from_secs(30);
 /// How often the file is read anyway: network file systems raise no events.
 const POLL: Duration = Duration::from_secs(30);
+/// The same where the system cannot tell of changes at all.
+const BLIND_POLL: Duration = Duration::from_secs(5);
 
 /// Watches the folders of some files.
 #[derive(Debug)]
 pub(super) struct Watch {
     watcher: Option<RecommendedWatcher>,
     watched: HashSet<PathBuf>,
-    woken: Arc<Notify>,
+    events: Arc<Events>,
+    /// All that is to be watched is.
+    sees: bool,
+    told: bool,
     /// When the file is read whatever happens.
     poll: Instant,
+}
+
+/// What the system tells.
+#[derive(Debug, Default)]
+struct Events {
+    woken: Notify,
+    /// The names of the files themselves: their folders are known under more than one.
+    files: Mutex<HashSet<OsString>>,
+    /// Somebody has written into one of them and has not closed it yet.
+    writing: AtomicBool,
+}
+
+impl Events {
+    fn take(&self, event: &notify::Event) {
+        let closed = matches!(event.kind, EventKind::Access(AccessKind::Close(AccessMode::Write)));
+        // Our own reading raises access events.
+        if matches!(event.kind, EventKind::Access(_)) && !closed {
+            return;
+        }
+        let in_place = matches!(event.kind, EventKind::Modify(ModifyKind::Data(_)));
+        if in_place || closed {
+            let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            if event.paths.iter().any(|path| path.file_name().is_some_and(|name| files.contains(name))) {
+                self.writing.store(in_place, Ordering::Release);
+            }
+        } else {
+            self.writing.store(false, Ordering::Release); // it may be another file now
+        }
+        self.woken.notify_one();
+    }
 }
 
 impl Watch {
     /// A watch of nothing yet.
     pub(super) fn new() -> Self {
-        let woken = Arc::new(Notify::new());
-        let wake = woken.clone();
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Our own reading raises access events.
-            if !event.is_ok_and(|event| matches!(event.kind, EventKind::Access(_))) {
-                wake.notify_one();
-            }
+        let events = Arc::new(Events::default());
+        let taking = events.clone();
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| match event {
+            Ok(event) => taking.take(&event),
+            Err(_) => taking.woken.notify_one(), // some were lost
         });
         let watcher = watcher.inspect_err(warn).ok();
-        Self { watcher, watched: HashSet::new(), woken, poll: Instant::now() + POLL }
+        let told = watcher.is_none();
+        Self {
+            watcher,
+            watched: HashSet::new(),
+            events,
+            sees: false,
+            told,
+            poll: Instant::now() + BLIND_POLL,
+        }
     }
 
-    /// Watches the folders of `files`, and of what they link to, and no others.
-    pub(super) fn follow<'a>(&mut self, files: impl Iterator<Item = &'a Path>) {
-        let Some(watcher) = &mut self.watcher else { return };
-        let mut wanted = HashSet::new();
+    /// Watches the folders of `files`, and of what they link to, and no others. Whether the system will tell of every
+    /// change.
+    pub(super) fn follow<'a>(&mut self, files: impl Iterator<Item = &'a Path>) -> bool {
+        let Some(watcher) = &mut self.watcher else { return false };
+        let (mut wanted, mut targets) = (HashSet::new(), HashSet::new());
         for file in files {
             let target = file.canonicalize().ok();
             let folders = [Some(file), target.as_deref()].into_iter().flatten().filter_map(folder);
             wanted.extend(folders);
+            targets.extend(
+                [Some(file), target.as_deref()]
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Path::file_name)
+                    .map(Into::into),
+            );
         }
+        *self.events.files.lock().unwrap_or_else(PoisonError::into_inner) = targets;
         for gone in self.watched.difference(&wanted) {
             drop(watcher.unwatch(gone)); // it may be deleted, and its watch with it
         }
-        let mut now = HashSet::new();
+        let (mut now, mut sees) = (HashSet::new(), true);
         for folder in wanted {
             // Watched anew each time: a folder that was swapped has the same name and another inode.
             if self.watched.contains(&folder) {
@@ -64,22 +119,40 @@ impl Watch {
             }
             match watcher.watch(&folder, RecursiveMode::NonRecursive) {
                 Ok(()) => drop(now.insert(folder)),
-                Err(error) => warn(&error),
+                Err(error) => {
+                    sees = false;
+                    if !std::mem::replace(&mut self.told, true) {
+                        warn(&error);
+                    }
+                }
             }
         }
+        self.told = self.told && !sees;
         self.watched = now;
+        self.sees = sees;
+        sees
     }
 
     /// Waits until the files should be read again.
     pub(super) async fn changed(&mut self) {
         tokio::select! {
-            () = self.woken.notified() => {
-                let latest = Instant::now() + LONGEST;
-                while timeout_at(latest.min(Instant::now() + QUIET), self.woken.notified()).await.is_ok() {}
-            }
+            () = self.events.woken.notified() => self.settled().await,
             () = sleep_until(self.poll) => {}
         }
-        self.poll = Instant::now() + POLL;
+        self.poll = Instant::now() + if self.sees { POLL } else { BLIND_POLL };
+    }
+
+    /// Waits for quiet, and for whoever writes to be done.
+    async fn settled(&self) {
+        let begun = Instant::now();
+        loop {
+            let writing = self.events.writing.load(Ordering::Acquire);
+            let latest = begun + if writing { WRITING } else { LONGEST };
+            let quiet = Instant::now() + if writing { WRITING } else { QUIET };
+            if timeout_at(latest.min(quiet), self.events.woken.notified()).await.is_err() {
+                return;
+            }
+        }
     }
 }
 
@@ -91,7 +164,7 @@ fn folder(file: &Path) -> Option<PathBuf> {
 }
 
 fn warn(error: &notify::Error) {
-    tracing::warn!(%error, "changes of the configuration are noticed late: it is read every {POLL:?} only");
+    tracing::warn!(%error, "changes of the configuration are noticed late: it is read every {BLIND_POLL:?} only");
 }
 
 #[cfg(test)]

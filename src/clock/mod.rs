@@ -17,6 +17,9 @@ use tokio_util::sync::CancellationToken;
 /// How late a deadline may be.
 pub const TICK: Duration = Duration::from_millis(100);
 
+/// The tick after which there is none. Every deadline is at it or before.
+const OVER: u64 = u64::MAX;
+
 /// Counts ticks while anybody waits.
 #[derive(Debug, Default)]
 pub struct Clock {
@@ -47,7 +50,8 @@ impl Clock {
 
     async fn tick(&self) {
         sleep(TICK).await;
-        let now = self.ticks.fetch_add(1, Ordering::AcqRel) + 1;
+        let before = self.ticks.fetch_update(Ordering::AcqRel, Ordering::Acquire, |tick| tick.checked_add(1));
+        let now = before.map_or(OVER, |before| before + 1);
         let mut due = Vec::new();
         let asleep = {
             let mut waiting = self.waiting();
@@ -67,6 +71,16 @@ impl Clock {
         if asleep {
             self.woken.notified().await;
         }
+    }
+
+    /// All time is over: whoever waits is late within a [`TICK`], and so is whoever comes later.
+    pub fn end(&self) {
+        self.ticks.store(OVER, Ordering::Release);
+    }
+
+    /// Whether all time is over. Who was late then need not have waited for long.
+    pub fn is_over(&self) -> bool {
+        self.ticks.load(Ordering::Acquire) == OVER
     }
 
     /// Runs `future` for `limit` at the most, give or take a [`TICK`].
@@ -90,6 +104,14 @@ impl Clock {
             Poll::Pending
         })
         .await
+    }
+
+    /// Runs `future` for as long as there is time at all.
+    ///
+    /// # Errors
+    /// [`Late`] where it has not ended by [the end](Self::end).
+    pub async fn to_the_end<F: Future>(&self, future: F) -> Result<F::Output, Late> {
+        self.within(Duration::MAX, future).await
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {

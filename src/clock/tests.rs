@@ -48,3 +48,26 @@ async fn a_thousand_wait_each_for_its_own_time_and_leave_nothing() {
     let waiting = clock.waiting();
     assert_eq!(waiting.free.len(), waiting.seats.len());
 }
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_everybody_is_late_at_once() {
+    let (clock, _stop) = clock();
+    let day = Duration::from_secs(86_400);
+    let waiting = TaskTracker::new();
+    let waits = [day, Duration::MAX].map(|limit| {
+        let clock = clock.clone();
+        waiting.spawn(async move { clock.within(limit, pending::<()>()).await })
+    });
+    sleep(Duration::from_secs(5)).await;
+    assert!(!clock.is_over());
+    let start = Instant::now();
+    clock.end();
+    for wait in waits {
+        assert_eq!(wait.await.unwrap(), Err(Late));
+    }
+    assert!(start.elapsed() <= TICK, "{:?}", start.elapsed());
+    sleep(Duration::from_secs(5)).await;
+    assert!(clock.is_over(), "and stays so");
+    assert_eq!(clock.within(day, pending::<()>()).await, Err(Late));
+    assert_eq!(clock.within(day, ready(1)).await, Ok(1), "what needs no time is done");
+}

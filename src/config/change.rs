@@ -38,7 +38,7 @@ impl Change {
             match old.servers.get(name) {
                 None => change.added.push(name.clone()),
                 Some(before) if Arc::ptr_eq(before, server) || before == server => {}
-                Some(before) if needs_new_link(before, server) => change.replaced.push(name.clone()),
+                Some(before) if server.needs_other_link_than(before) => change.replaced.push(name.clone()),
                 Some(_) => change.retuned.push(name.clone()),
             }
         }
@@ -73,6 +73,7 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         servers: _,
         session_keys: _,
         insecure,
+        auth,
         allowed_hosts,
         allowed_origins,
         naming,
@@ -82,6 +83,7 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         limits: _,
     } = old;
     *insecure != new.insecure
+        || *auth != new.auth
         || *allowed_hosts != new.allowed_hosts
         || *allowed_origins != new.allowed_origins
         || *naming != new.naming
@@ -90,10 +92,29 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         || *views != new.views
 }
 
-fn needs_new_link(old: &Server, new: &Server) -> bool {
-    old.reach != new.reach
-        || old.protocol != new.protocol
-        || old.scope != new.scope
-        || old.interactive != new.interactive
-        || new.updated_at > old.updated_at
+impl Server {
+    /// Whether a connection that was made for `before` is of no use for these settings.
+    pub fn needs_other_link_than(&self, before: &Self) -> bool {
+        before.reach != self.reach
+            || before.protocol != self.protocol
+            || before.scope != self.scope
+            || before.interactive != self.interactive
+            || self.updated_at > before.updated_at
+    }
+
+    /// These settings, but with the connection of `before`: what [needs another](Self::needs_other_link_than) stays, and so
+    /// does the newest stamp, so that the connection is replaced only by one that is newer still.
+    #[must_use]
+    pub fn over_link_of(&self, before: &Self) -> Self {
+        let secrets = before.secrets.iter().filter(|secret| !self.secrets.contains(secret));
+        Self {
+            reach: before.reach.clone(),
+            protocol: before.protocol.clone(),
+            scope: before.scope,
+            interactive: before.interactive,
+            updated_at: before.updated_at.max(self.updated_at),
+            secrets: self.secrets.iter().chain(secrets).cloned().collect(),
+            ..self.clone()
+        }
+    }
 }

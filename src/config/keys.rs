@@ -82,6 +82,7 @@ pub(super) const TOP: &[Key] = &[
     key("listen", Text, Read, "Address and port of the MCP endpoint (127.0.0.1:8931)."),
     key("admin", Fields(ADMIN), Read, "Metrics, probes and the status."),
     key("insecure", Flag, Read, "Lets `listen` be a public address although nobody is authenticated."),
+    key("auth", Fields(AUTH), Read, "Who may call; everybody who can reach us where it is not given."),
     key("allowedHosts", Texts, Read, "`Host` names accepted beside the loopback forms."),
     key("allowedOrigins", Texts, Read, "`Origin` values accepted beside the loopback forms."),
     key("naming", Choice(STYLES), Read, "Where a tool's name has its server: `search_mcp_github` (suffix)."),
@@ -106,11 +107,18 @@ pub(super) const TOP: &[Key] = &[
     key("resultSpill", Anything, Later, "Keeps large results as resources."),
     key("tracing", Anything, Later, "OpenTelemetry."),
     key("tls", Anything, Refused, "TLS of the MCP endpoint."),
-    key("auth", Anything, Refused, "Who may call."),
     key("apiKeys", Anything, Refused, "Who may call."),
     key("rules", Anything, Refused, "Who may call what."),
     key("guard", Anything, Refused, "Checks of arguments and results."),
 ];
+
+/// The keys of `auth`.
+pub(super) const AUTH: &[Key] = &[key(
+    "keys",
+    Map,
+    Read,
+    "A caller's name → its key, best as `${VAR}` or `${file:/path}`, or `sha256:` and the key's hash.",
+)];
 
 pub(super) const ADMIN: &[Key] =
     &[key("listen", Text, Read, "Address and port of metrics, probes and the status (127.0.0.1:8932).")];

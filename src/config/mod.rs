@@ -4,6 +4,7 @@
 //! Nothing here watches files or knows that time passes. [`parse`] reads what a text refers to through a [`World`], so a
 //! test needs neither files nor variables.
 
+mod auth;
 mod change;
 mod env_file;
 mod keys;
@@ -31,6 +32,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub use auth::{ApiKey, Auth, sha256};
 pub use change::Change;
 pub use model::{
     Config, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Root, Scope, Server, Stdio, Tls,

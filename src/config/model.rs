@@ -10,6 +10,7 @@ use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
 use indexmap::IndexMap;
 
+use super::auth::Auth;
 use crate::names::{Naming, ServerName, Style};
 
 /// The whole file, checked. Two of them are compared by [`Change::between`](super::Change::between).
@@ -21,6 +22,8 @@ pub struct Config {
     pub admin: SocketAddr,
     /// Lets `listen` be a public address although nobody is authenticated.
     pub insecure: bool,
+    /// Who may call; where absent, everybody who can reach us.
+    pub auth: Option<Auth>,
     /// `Host` values accepted beside the loopback forms (lower case, without port).
     pub allowed_hosts: Vec<String>,
     /// `Origin` values accepted beside the loopback forms (lower case, as browsers send them).
@@ -48,6 +51,7 @@ impl Default for Config {
             listen: (Ipv4Addr::LOCALHOST, 8931).into(),
             admin: (Ipv4Addr::LOCALHOST, 8932).into(),
             insecure: false,
+            auth: None,
             allowed_hosts: vec![],
             allowed_origins: vec![],
             naming: Naming::default(),
@@ -272,6 +276,8 @@ pub struct Tls {
     pub key: Option<PathBuf>,
     /// Trusts any certificate. For trials only.
     pub insecure: bool,
+    /// Of what the files held, so that other certificates are another connection.
+    pub digest: u64,
 }
 
 /// A child process.

@@ -1,6 +1,7 @@
 //! How to reach a server, out of its entry: over HTTP, or as a child process.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -200,21 +201,18 @@ fn tls(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Tls {
         return Tls::default();
     };
     reader.warn_unknown(&inner, TLS);
-    let tls = Tls {
-        ca: file(reader, &inner, "ca"),
-        cert: file(reader, &inner, "cert"),
-        key: file(reader, &inner, "key"),
-        insecure: reader.flag(&inner, "insecure").unwrap_or(false),
-    };
+    let files = ["ca", "cert", "key"].map(|key| read_file(reader, &inner, key));
+    let mut digest = DefaultHasher::new();
+    for (_, text) in files.iter().flatten() {
+        text.hash(&mut digest);
+    }
+    let [ca, cert, key] = files.map(|file| file.map(|(path, _)| path));
+    let insecure = reader.flag(&inner, "insecure").unwrap_or(false);
+    let tls = Tls { ca, cert, key, insecure, digest: digest.finish() };
     if inner.get("cert").is_some() != inner.get("key").is_some() {
         reader.error(inner.place, format!("{name} needs both `cert` and `key`, or neither"));
     }
     tls
-}
-
-/// A file beside the configuration that must be there.
-fn file(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str) -> Option<PathBuf> {
-    read_file(reader, fields, key).map(|(path, _)| path)
 }
 
 /// A file beside the configuration, and its text.

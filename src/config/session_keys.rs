@@ -34,7 +34,7 @@ pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<[u8; 32]
 }
 
 /// 32 bytes as hexadecimal digits.
-fn key(line: &str) -> Option<[u8; 32]> {
+pub(super) fn key(line: &str) -> Option<[u8; 32]> {
     let mut key = [0; 32];
     if line.len() != 2 * key.len() {
         return None;

@@ -12,7 +12,7 @@ use super::near::nearest;
 use super::node::{Entry, Node, Value};
 use super::problem::{Place, shown, shown_all};
 use super::reader::{Fields, HINTS, Reader};
-use super::{server, session_keys, unique, views};
+use super::{auth, server, session_keys, unique, views};
 use crate::names::{Naming, ServerName};
 
 /// Reads the whole file. Absent where it is no mapping at all; what it says is of worth only if no error was noted.
@@ -28,6 +28,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
         listen: address(reader, &fields, "listen").unwrap_or(default.listen),
         admin: admin(reader, &fields).unwrap_or(default.admin),
         insecure: reader.flag(&fields, "insecure").unwrap_or(default.insecure),
+        auth: auth::read(reader, &fields),
         allowed_hosts: hosts(reader, &fields),
         allowed_origins: origins(reader, &fields),
         describe_origin: reader.flag(&fields, "describeOrigin").unwrap_or(default.describe_origin),
@@ -130,9 +131,9 @@ fn admin(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<SocketAddr> {
 /// Where we can be reached, judged as a whole.
 fn exposure(reader: &mut Reader<'_>, fields: &Fields<'_>, config: &Config) {
     let place = |key: &str| fields.get(key).map_or(fields.place, |node| node.place);
-    if !config.listen.ip().to_canonical().is_loopback() && !config.insecure {
+    if !config.listen.ip().to_canonical().is_loopback() && !config.insecure && config.auth.is_none() {
         let message = "`listen` is an address that others can reach, and nobody would be asked who they are; listen on \
-                       127.0.0.1, or say `insecure: true` if something else keeps strangers out";
+                       127.0.0.1, say who may call by `auth`, or say `insecure: true` if something else keeps strangers out";
         reader.error(place("listen"), message);
     }
     if config.listen.port() == config.admin.port() && config.listen.port() != 0 {

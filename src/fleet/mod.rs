@@ -31,6 +31,8 @@ pub use crate::upstream::Notice;
 pub struct Fleet {
     snapshot: ArcSwap<Snapshot>,
     work: Mutex<Work>,
+    /// Held by whoever changes the configuration, which takes longer than `work` may be held.
+    changing: Mutex<()>,
     first_round: watch::Sender<bool>,
     shared: Shared,
     stop: CancellationToken,
@@ -45,6 +47,8 @@ pub struct Snapshot {
     pub catalog: Catalog,
     /// Who answers.
     pub upstreams: HashMap<ServerName, Arc<Upstream>>,
+    /// Those with newer settings that do not work, while the ones in `upstreams` go on with the old ones.
+    pub held: HashMap<ServerName, Arc<Upstream>>,
     /// How many notices there were by then: whoever was away while it grew has missed some.
     pub notices: u64,
 }
@@ -71,9 +75,11 @@ impl Fleet {
                 config: nothing,
                 catalog: Catalog::default(),
                 upstreams: HashMap::new(),
+                held: HashMap::new(),
                 notices: 0,
             }),
             work: Mutex::new(Work::new(metrics)),
+            changing: Mutex::default(),
             first_round: watch::Sender::new(false),
             shared,
             stop: CancellationToken::new(),
@@ -110,27 +116,37 @@ impl Fleet {
 
     /// Goes over to another configuration: servers that it leaves alone keep their links; changed ones are replaced once
     /// their successors are ready, or after a deadline; gone ones finish their calls.
+    ///
+    /// Nothing of it is seen before all of it is: until the successors are warm everything goes on as it was. One that is
+    /// not ready then does not take the place of one that is: it is held back, and takes over once it works.
     pub async fn apply(&self, config: Arc<Config>) {
+        let _alone = self.changing.lock().await;
+        let mut plan = {
+            let old = self.snapshot().config.clone();
+            self.work.lock().await.prepare(&old, &config, &self.shared)
+        };
+        drop(timeout(self.shared.limits.first_list_wait, plan.warm()).await);
+        let mut retired = std::mem::take(&mut plan.stale);
         let mut work = self.work.lock().await;
-        let old = self.snapshot().config.clone();
-        let retired = work.apply(&old, &config, &self.shared).await;
-        self.store(&mut work, config);
-        for upstream in retired {
-            upstream.retire();
-        }
+        retired.extend(work.commit(plan, &config));
+        retired.extend(work.promote()); // what was held back before may have come to work meanwhile
+        self.store(&mut work, config, true);
+        retire(retired);
     }
 
-    /// Puts fresh listings into the catalog now.
+    /// Puts fresh listings into the catalog now, and those upstreams into use that were held back and work now.
     pub async fn rebuild(&self) {
         let mut work = self.work.lock().await;
         let config = self.snapshot().config.clone();
-        self.store(&mut work, config);
+        let retired = if self.changing.try_lock().is_ok() { work.promote() } else { Vec::new() };
+        self.store(&mut work, config, !retired.is_empty());
+        retire(retired);
     }
 
     /// Ends all upstreams; calls in flight have been drained before.
     pub async fn close(&self) {
         self.stop.cancel();
-        for upstream in self.snapshot().upstreams.values() {
+        for upstream in self.work.lock().await.all() {
             upstream.close();
         }
         self.shared.tasks.close();
@@ -145,10 +161,11 @@ impl Fleet {
         &self.shared.limits
     }
 
-    fn store(&self, work: &mut Work, config: Arc<Config>) {
+    /// Publishes what there is now, if anything differs; the upstreams have `moved` if they are not those of before.
+    fn store(&self, work: &mut Work, config: Arc<Config>, moved: bool) {
         let same_config = Arc::ptr_eq(&config, &self.snapshot.load().config);
         let (mut changed, mut features) = work.refresh_parts(&config);
-        if changed.is_empty() && same_config {
+        if changed.is_empty() && same_config && !moved {
             return;
         }
         let before = self.snapshot();
@@ -161,7 +178,7 @@ impl Fleet {
             changed.extend(rearranged);
         }
         let notices = self.snapshot.load().notices + u64::from(!changed.is_empty());
-        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams, notices }));
+        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams, held: work.held(), notices }));
         if !changed.is_empty() {
             self.shared.news.send(Notice::Changed { servers: changed.into(), features });
         }
@@ -191,5 +208,18 @@ impl Fleet {
         }
         self.rebuild().await;
         self.first_round.send_replace(true);
+    }
+}
+
+impl Snapshot {
+    /// Why `server` goes on with its old settings, if it does.
+    pub fn held_back(&self, server: &ServerName) -> Option<String> {
+        self.held.get(server).map(|successor| work::problem(successor))
+    }
+}
+
+fn retire(upstreams: Vec<Arc<Upstream>>) {
+    for upstream in upstreams {
+        upstream.retire();
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tokio::time::timeout;
 
 use crate::catalog::{Catalog, Fault, Listing, Part};
 use crate::config::{Change, Config, Server};
@@ -17,8 +16,34 @@ use crate::upstream::{Shared, State, Upstream};
 #[derive(Debug)]
 pub(super) struct Work {
     upstreams: HashMap<ServerName, Arc<Upstream>>,
+    /// Not in use yet: of a change that is being made, or held back because they do not work while their predecessors do.
+    coming: HashMap<ServerName, Arc<Upstream>>,
     parts: IndexMap<ServerName, Made>,
     metrics: Arc<Metrics>,
+}
+
+/// A change that is prepared: whom it concerns, judged by what runs.
+#[derive(Debug)]
+pub(super) struct Plan {
+    added: Vec<ServerName>,
+    removed: Vec<ServerName>,
+    replaced: Vec<ServerName>,
+    retuned: Vec<ServerName>,
+    /// The successors.
+    warming: Vec<Arc<Upstream>>,
+    /// Those that are of no use any more.
+    pub(super) stale: Vec<Arc<Upstream>>,
+}
+
+impl Plan {
+    /// Waits until each successor has been tried: they warm up side by side.
+    pub(super) async fn warm(&self) {
+        for successor in &self.warming {
+            if !matches!(successor.state(), State::Idle) {
+                successor.settled().await;
+            }
+        }
+    }
 }
 
 /// A part and what it was made of.
@@ -32,46 +57,110 @@ struct Made {
 
 impl Work {
     pub(super) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { upstreams: HashMap::new(), parts: IndexMap::new(), metrics }
+        Self { upstreams: HashMap::new(), coming: HashMap::new(), parts: IndexMap::new(), metrics }
     }
 
-    /// Starts, retunes and replaces upstreams. Returns those to retire once the snapshot that names them is gone.
-    pub(super) async fn apply(&mut self, old: &Config, new: &Config, shared: &Shared) -> Vec<Arc<Upstream>> {
-        let change = Change::between(old, new);
-        for server in change.retuned.iter().filter_map(|name| new.servers.get(name)) {
-            if let Some(upstream) = self.upstreams.get(&server.name) {
-                upstream.retune(server.clone());
-            }
+    /// Starts what a change needs, beside what there is: nothing of it is in use before [`commit`](Self::commit).
+    pub(super) fn prepare(&mut self, old: &Config, new: &Config, shared: &Shared) -> Plan {
+        let Change { added, removed, replaced, mut retuned, .. } = Change::between(old, new);
+        let mut plan = Plan {
+            added,
+            removed,
+            replaced: Vec::new(),
+            retuned: Vec::new(),
+            warming: Vec::new(),
+            stale: Vec::new(),
+        };
+        for server in plan.added.iter().filter_map(|name| new.servers.get(name)) {
+            self.coming.insert(server.name.clone(), self.spawn(server, None, shared));
         }
+        for name in replaced {
+            let (Some(server), Some(before)) = (new.servers.get(&name), self.upstreams.get(&name)) else {
+                continue;
+            };
+            // One that was held back has had its time.
+            let held = self.coming.remove(&name).inspect(|held| held.series().held_back(false));
+            if server.needs_other_link_than(&before.server()) {
+                let successor = self.spawn(server, Some(before), shared);
+                self.coming.insert(name.clone(), successor.clone());
+                plan.warming.push(successor);
+                plan.replaced.push(name);
+            } else {
+                retuned.push(name); // back to what runs
+            }
+            plan.stale.extend(held);
+        }
+        plan.retuned = retuned;
+        plan
+    }
+
+    /// Puts a change into force. A successor that is not ready takes over only where its predecessor is not either.
+    /// Returns those to retire once the snapshot that names them is gone.
+    pub(super) fn commit(&mut self, plan: Plan, new: &Config) -> Vec<Arc<Upstream>> {
         let mut retired = Vec::new();
-        for name in &change.removed {
+        for name in &plan.removed {
             retired.extend(self.upstreams.remove(name));
+            retired.extend(self.coming.remove(name));
             self.metrics.forget(name.as_str());
         }
-        for server in change.added.iter().filter_map(|name| new.servers.get(name)) {
-            self.upstreams.insert(server.name.clone(), self.spawn(server, None, shared));
-        }
-        let successors: Vec<_> = change
-            .replaced
-            .iter()
-            .filter_map(|name| {
-                let before = self.upstreams.get(name).map(Arc::as_ref);
-                new.servers.get(name).map(|server| self.spawn(server, before, shared))
-            })
-            .collect();
-        // One deadline for all: they warm up side by side.
-        let warm = async {
-            for successor in &successors {
-                if !matches!(successor.state(), State::Idle) {
-                    successor.settled().await;
-                }
+        for server in plan.retuned.iter().filter_map(|name| new.servers.get(name)) {
+            if let Some(held) = self.coming.get(&server.name) {
+                held.retune(server.clone());
             }
-        };
-        drop(timeout(shared.limits.first_list_wait, warm).await);
-        for successor in successors {
-            retired.extend(self.upstreams.insert(successor.server().name.clone(), successor));
+            if let Some(upstream) = self.upstreams.get(&server.name) {
+                upstream.retune(Arc::new(server.over_link_of(&upstream.server())));
+            }
+        }
+        for name in plan.added {
+            if let Some(upstream) = self.coming.remove(&name) {
+                self.upstreams.insert(name, upstream);
+            }
+        }
+        for name in plan.replaced {
+            let Some(successor) = self.coming.get(&name) else { continue };
+            let before = self.upstreams.get(&name);
+            let works = before.is_some_and(|before| matches!(before.state(), State::Ready(_)));
+            if works && !successor.has_proven() && !matches!(successor.state(), State::Idle) {
+                let why = problem(successor);
+                tracing::warn!(server = %name, "{why}");
+                successor.series().held_back(true);
+                if let (Some(server), Some(before)) = (new.servers.get(&name), before) {
+                    before.retune(Arc::new(server.over_link_of(&before.server())));
+                }
+                continue;
+            }
+            retired.extend(self.take_over(&name));
         }
         retired
+    }
+
+    /// Lets those take over that were held back and work now. Returns their predecessors, to retire as above.
+    pub(super) fn promote(&mut self) -> Vec<Arc<Upstream>> {
+        let held = |name: &&ServerName| self.upstreams.contains_key(*name);
+        let proven = |name: &&ServerName| self.coming.get(*name).is_some_and(|up| up.has_proven());
+        let ready: Vec<_> = self.coming.keys().filter(held).filter(proven).cloned().collect();
+        let tell =
+            |name: &ServerName| tracing::info!(server = %name, "the new settings work and are in force");
+        ready.iter().inspect(|name| tell(name)).filter_map(|name| self.take_over(name)).collect()
+    }
+
+    /// The successor comes in the place of its predecessor, which is returned.
+    fn take_over(&mut self, name: &ServerName) -> Option<Arc<Upstream>> {
+        let successor = self.coming.remove(name)?;
+        successor.series().held_back(false);
+        let before = self.upstreams.insert(name.clone(), successor.clone());
+        successor.show();
+        before
+    }
+
+    /// All that there are, in use or not.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        self.upstreams.values().chain(self.coming.values())
+    }
+
+    /// Those that are held back.
+    pub(super) fn held(&self) -> HashMap<ServerName, Arc<Upstream>> {
+        self.coming.clone()
     }
 
     fn spawn(&self, server: &Arc<Server>, before: Option<&Upstream>, shared: &Shared) -> Arc<Upstream> {
@@ -142,6 +231,12 @@ impl Work {
             .collect();
         (Catalog::build(config, parts, before), self.upstreams.clone())
     }
+}
+
+/// Why a successor does not take over.
+pub(super) fn problem(successor: &Upstream) -> String {
+    let why = successor.unavailable().map_or_else(|| "it cannot list what it has".into(), |why| why.what);
+    format!("the new settings do not work: the server {why}; the old ones go on")
 }
 
 /// The kinds whose counts differ.

@@ -26,8 +26,19 @@ pub struct Admin {
     pub metrics: Arc<Metrics>,
     /// Set at the end: no new traffic should come.
     pub draining: AtomicBool,
-    /// How the last reload went: the problems of a refused file, or nothing.
-    pub last_reload: std::sync::Mutex<Vec<String>>,
+    /// How the last reload went.
+    pub last_reload: std::sync::Mutex<LastReload>,
+}
+
+/// How the last reload went, and the one before it that was taken.
+#[derive(Debug, Default)]
+pub struct LastReload {
+    /// The problems of a file that was refused; none if it was taken.
+    pub problems: Vec<String>,
+    /// Warnings and notes of the file in force.
+    pub warnings: Vec<String>,
+    /// Keys in which the file in force differs from what the process was started with, and which are not read again.
+    pub needs_restart: Vec<&'static str>,
 }
 
 impl Serve for Admin {
@@ -61,8 +72,8 @@ impl Serve for Admin {
 
 impl Admin {
     fn status(&self) -> String {
-        let problems = self.last_reload.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        status::render(&self.fleet.snapshot(), &problems)
+        let last = self.last_reload.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        status::render(&self.fleet.snapshot(), &last)
     }
 }
 

@@ -14,11 +14,12 @@ use super::body::Body;
 use super::era::Version;
 use super::guard;
 use super::modern::unsupported;
-use super::refuse::{Turned, refuse, stranger};
+use super::refuse::{Turned, refuse, stranger, unknown};
 use super::reply::{answering, bare, events, json_with, lone};
 use super::serve::Serve;
 use super::stream::{Listening, Source};
 use super::tail::gone;
+use crate::auth::Visitor;
 use crate::catalog::View;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -28,7 +29,7 @@ use crate::mcp::header::{LAST_EVENT_ID, PARAM, SESSION_ID};
 use crate::metrics::{Metrics, Rejection, Resumption};
 use crate::names::ServerName;
 use crate::relay::Relay;
-use crate::session::{Follower, Resumed, Session, Sessions};
+use crate::session::{Follower, Resumed, Session, Sessions, Whose};
 use crate::wire::{self, Code};
 
 /// The endpoint that clients talk to.
@@ -70,19 +71,24 @@ impl Endpoint {
     async fn route(&self, parts: Parts, body: Incoming) -> Result<Response<Body>, Turned> {
         let snapshot = self.fleet.snapshot();
         guard::check(&parts, self.bound, &snapshot.config).map_err(stranger)?;
+        // A browser asks for leave before it sends what it would send, so that cannot need a key.
+        let visitor = match parts.method {
+            Method::OPTIONS => Visitor::anonymous(),
+            _ => Visitor::of(&snapshot.config, &parts.headers).map_err(unknown)?,
+        };
         let view = view(parts.uri.path(), &snapshot.config).filter(|view| self.relay.has_view(view));
         let Some(view) = view else {
             let text = "no such endpoint; all servers are at /mcp, one of them at /mcp/<server>\n";
             return Err(refuse(Rejection::Path, StatusCode::NOT_FOUND, Code::InvalidRequest, text));
         };
         match parts.method {
-            Method::POST => self.post(view, &parts.headers, body).await,
+            Method::POST => self.post(view, &visitor, &parts.headers, body).await,
             // There are no sessions in the revision that it speaks.
             Method::GET | Method::DELETE if Version::of(&parts.headers) == Version::Modern => {
                 Err(not_allowed("POST, OPTIONS, HEAD"))
             }
-            Method::GET => self.get(view, &parts.headers),
-            Method::DELETE => self.delete(&view, &parts.headers),
+            Method::GET => self.get(view, &visitor, &parts.headers),
+            Method::DELETE => self.delete(&view, &visitor, &parts.headers),
             Method::OPTIONS => Ok(options(&parts.headers)),
             Method::HEAD => Ok(bare(StatusCode::OK)),
             _ => Err(not_allowed(METHODS)),
@@ -93,6 +99,7 @@ impl Endpoint {
     pub(super) fn session(
         &self,
         view: &View,
+        visitor: &Visitor,
         headers: &HeaderMap,
         version: Version<'_>,
         id: Option<&[u8]>,
@@ -101,8 +108,8 @@ impl Endpoint {
             Turned(why, Box::new(json_with(status, wire::error(id, Code::InvalidRequest, text))))
         };
         let named = headers.get(&SESSION_ID);
-        let found =
-            named.and_then(|name| name.to_str().ok()).and_then(|name| self.sessions.find(name, path(view)));
+        let name = named.and_then(|name| name.to_str().ok());
+        let found = name.and_then(|name| self.sessions.find(name, whose(view, visitor)));
         if let Version::Unknown(name) = version {
             if found.is_none() {
                 return Err(unsupported(id, &String::from_utf8_lossy(name.as_bytes())));
@@ -120,12 +127,12 @@ impl Endpoint {
         found.ok_or_else(|| refused(Rejection::Session, status, text))
     }
 
-    fn get(&self, view: View, headers: &HeaderMap) -> Result<Response<Body>, Turned> {
+    fn get(&self, view: View, visitor: &Visitor, headers: &HeaderMap) -> Result<Response<Body>, Turned> {
         if !Accepts::of(headers).events {
             let text = "this stream is text/event-stream; accept it";
             return Err(refuse(Rejection::Media, StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, text));
         }
-        let session = self.session(&view, headers, Version::of(headers), None)?;
+        let session = self.session(&view, visitor, headers, Version::of(headers), None)?;
         match headers.get(&LAST_EVENT_ID) {
             Some(id) if !id.is_empty() => self.resume(view, &session, id),
             Some(_) | None => Ok(self.listen(view, session.attach(), false)),
@@ -164,8 +171,8 @@ impl Endpoint {
         events(Body::Listening(Box::new(Listening::new(source))))
     }
 
-    fn delete(&self, view: &View, headers: &HeaderMap) -> Result<Response<Body>, Turned> {
-        let session = self.session(view, headers, Version::of(headers), None)?;
+    fn delete(&self, view: &View, visitor: &Visitor, headers: &HeaderMap) -> Result<Response<Body>, Turned> {
+        let session = self.session(view, visitor, headers, Version::of(headers), None)?;
         self.sessions.close(session.id());
         Ok(bare(StatusCode::NO_CONTENT))
     }
@@ -197,6 +204,11 @@ pub(super) fn path(view: &View) -> &str {
     }
 }
 
+/// Whose a session in `view` is that `visitor` opens.
+pub(super) fn whose<'a>(view: &'a View, visitor: &'a Visitor) -> Whose<'a> {
+    Whose { view: path(view), principal: visitor.principal.text() }
+}
+
 fn refuse_event(why: &str) -> Turned {
     let text = format!(
         "the event that Last-Event-ID names {why}; open the stream without it, and repeat the request"
@@ -217,7 +229,7 @@ fn options(asked: &HeaderMap) -> Response<Body> {
 /// The headers that a page may send: those that we read. There are as many of the `Mcp-Param-*` as tools want, so those
 /// are named that the page asks for.
 fn sendable(asked: &HeaderMap) -> HeaderValue {
-    const ALWAYS: &str = "content-type, accept, authorization, mcp-session-id, mcp-protocol-version, last-event-id, mcp-method, mcp-name";
+    const ALWAYS: &str = "content-type, accept, authorization, x-api-key, mcp-session-id, mcp-protocol-version, last-event-id, mcp-method, mcp-name";
     let asked = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
     let asked = asked.unwrap_or_default().split(',').map(|name| name.trim().to_ascii_lowercase());
     // Names only: what is echoed goes into a header of ours.

@@ -20,7 +20,7 @@ mod stream;
 mod tail;
 mod worker;
 
-pub use admin::Admin;
+pub use admin::{Admin, LastReload};
 pub use endpoint::Endpoint;
 pub use guard::knows;
 pub use serve::{Serve, Server};

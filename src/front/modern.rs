@@ -7,11 +7,12 @@ use hyper::{HeaderMap, Response, StatusCode};
 use super::accept::Accepts;
 use super::body::Body;
 use super::direct::{Direct, whole};
-use super::endpoint::{Endpoint, path};
+use super::endpoint::{Endpoint, whose};
 use super::era::Era;
 use super::listen::hear;
 use super::refuse::{Turned, refuse};
 use super::reply::{accepted, json_with};
+use crate::auth::Visitor;
 use crate::catalog::View;
 use crate::mcp::header::{METHOD, NAME, PROTOCOL_VERSION};
 use crate::mcp::{
@@ -27,6 +28,7 @@ impl Endpoint {
     pub(super) async fn modern(
         &self,
         view: View,
+        visitor: &Visitor,
         headers: &HeaderMap,
         accepts: Accepts,
         era: Era,
@@ -45,8 +47,14 @@ impl Endpoint {
             }
         };
         let id = message.id().unwrap_or_default();
-        let session = self.sessions.guest(path(&view), agreed(&message, &envelope), envelope.level);
-        let caller = Caller { session, view, events: accepts.events, shown: Shown::of(headers) };
+        let session = self.sessions.guest(whose(&view, visitor), agreed(&message, &envelope), envelope.level);
+        let caller = Caller {
+            session,
+            view,
+            events: accepts.events,
+            shown: Shown::of(headers),
+            handed: visitor.handed.clone(),
+        };
         if message.method() == method::LISTEN {
             return Box::pin(hear(self, &caller, &message)).await;
         }

@@ -12,11 +12,12 @@ use hyper::{HeaderMap, Response, StatusCode};
 
 use super::accept::{Accepts, sends_json};
 use super::body::Body;
-use super::endpoint::{Endpoint, path};
+use super::endpoint::{Endpoint, whose};
 use super::era::{Era, Version, any_modern};
 use super::modern::no_batches;
 use super::refuse::{Turned, code_of, malformed, refuse};
 use super::reply::{Reply, accepted, json};
+use crate::auth::Visitor;
 use crate::catalog::View;
 use crate::mcp::{Revision, Shown, header::SESSION_ID, method};
 use crate::metrics::Rejection;
@@ -33,6 +34,7 @@ impl Endpoint {
     pub(super) async fn post(
         &self,
         view: View,
+        visitor: &Visitor,
         headers: &HeaderMap,
         body: Incoming,
     ) -> Result<Response<Body>, Turned> {
@@ -52,16 +54,16 @@ impl Endpoint {
             if version == Version::Modern || any_modern(&text, depth) {
                 return Err(no_batches());
             }
-            let caller = self.caller(view, headers, version, accepts, None)?;
+            let caller = self.caller(view, visitor, headers, version, accepts, None)?;
             // In a box, so that a single message does not carry the room for it.
             return Box::pin(self.batch(&caller, accepts, text)).await;
         }
         let message = Message::parse(text, depth).map_err(|bad| malformed(&bad))?;
         match Era::of(version, &message) {
-            Era::Legacy => self.legacy(view, headers, version, accepts, message).await,
+            Era::Legacy => self.legacy(view, visitor, headers, version, accepts, message).await,
             // In a box, so that a message of a session does not carry the room for it.
             era @ (Era::Modern(_) | Era::Bare) => {
-                Box::pin(self.modern(view, headers, accepts, era, message)).await
+                Box::pin(self.modern(view, visitor, headers, accepts, era, message)).await
             }
         }
     }
@@ -70,16 +72,17 @@ impl Endpoint {
     async fn legacy(
         &self,
         view: View,
+        visitor: &Visitor,
         headers: &HeaderMap,
         version: Version<'_>,
         accepts: Accepts,
         message: Message,
     ) -> Result<Response<Body>, Turned> {
         if message.kind() == Kind::Request && message.method() == method::INITIALIZE {
-            return self.initialize(&view, &message);
+            return self.initialize(&view, visitor, &message);
         }
         let id = message.id();
-        let caller = self.caller(view, headers, version, accepts, id.as_deref())?;
+        let caller = self.caller(view, visitor, headers, version, accepts, id.as_deref())?;
         Ok(match self.relay.handle(&caller, message) {
             Handled::Now(answer) => self.reply(&caller.session, accepts).now(answer),
             Handled::Later(call) => self.reply(&caller.session, accepts).later(call, id).await,
@@ -90,13 +93,15 @@ impl Endpoint {
     fn caller(
         &self,
         view: View,
+        visitor: &Visitor,
         headers: &HeaderMap,
         version: Version<'_>,
         accepts: Accepts,
         id: Option<&[u8]>,
     ) -> Result<Caller, Turned> {
-        let session = self.session(&view, headers, version, id)?;
-        Ok(Caller { session, view, events: accepts.events, shown: Shown::default() })
+        let session = self.session(&view, visitor, headers, version, id)?;
+        let handed = visitor.handed.clone();
+        Ok(Caller { session, view, events: accepts.events, shown: Shown::default(), handed })
     }
 
     fn reply<'a>(&'a self, session: &'a Arc<Session>, accepts: Accepts) -> Reply<'a> {
@@ -127,12 +132,17 @@ impl Endpoint {
         }
     }
 
-    fn initialize(&self, view: &View, message: &Message) -> Result<Response<Body>, Turned> {
+    fn initialize(
+        &self,
+        view: &View,
+        visitor: &Visitor,
+        message: &Message,
+    ) -> Result<Response<Body>, Turned> {
         let (answer, agreed) = match self.relay.initialize(view, message) {
             Ok(agreed) => agreed,
             Err(refusal) => return Ok(json(refusal.answer(message.id().as_deref()))),
         };
-        let session = self.sessions.open(path(view), agreed).map_err(|full| {
+        let session = self.sessions.open(whose(view, visitor), agreed).map_err(|full| {
             let text = format!("{full}; try again later");
             let status = StatusCode::SERVICE_UNAVAILABLE;
             refuse(Rejection::SessionsFull, status, Code::Internal, &text)

@@ -1,10 +1,12 @@
 //! Requests that are turned away at the door.
 
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 use super::body::Body;
 use super::guard::Stranger;
 use super::reply::{json_with, typed};
+use crate::auth::Denied;
 use crate::metrics::Rejection;
 use crate::wire::{self, Code, Malformed};
 
@@ -14,6 +16,22 @@ pub(super) struct Turned(pub(super) Rejection, pub(super) Box<Response<Body>>);
 /// With a JSON-RPC error, which says what to do.
 pub(super) fn refuse(why: Rejection, status: StatusCode, code: Code, text: &str) -> Turned {
     Turned(why, Box::new(json_with(status, wire::error(None, code, text))))
+}
+
+/// Whoever did not prove who he is. The challenge says how (RFC 6750 §3).
+pub(super) fn unknown(denied: Denied) -> Turned {
+    let Turned(why, mut response) = refuse(
+        Rejection::Unauthenticated,
+        StatusCode::UNAUTHORIZED,
+        Code::InvalidRequest,
+        &denied.to_string(),
+    );
+    let challenge = match denied {
+        Denied::Missing => "Bearer",
+        Denied::Unknown => r#"Bearer error="invalid_token""#,
+    };
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    Turned(why, response)
 }
 
 /// What cannot be read.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use super::admin::LastReload;
 use crate::fleet::Snapshot;
 use crate::mcp::Feature;
 use crate::upstream::{State, Upstream};
@@ -15,6 +16,10 @@ struct Status<'a> {
     version: &'static str,
     /// Problems of the last file that was refused; empty if the last one is in force.
     config_problems: &'a [String],
+    /// What the file in force gives reason to say.
+    config_warnings: &'a [String],
+    /// Keys whose change takes effect with a restart.
+    needs_restart: &'a [&'static str],
     servers: Vec<ServerStatus>,
 }
 
@@ -51,19 +56,28 @@ struct ServerStatus {
     /// Names that had to be changed: the server's own → the exposed one.
     #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
     altered_names: serde_json::Map<String, serde_json::Value>,
+    /// When its settings were last changed, in milliseconds since 1970.
+    updated_at: u64,
+    /// Why the newest settings are not in force.
     #[serde(skip_serializing_if = "Option::is_none")]
-    updated_at: Option<u64>,
+    settings_problem: Option<String>,
 }
 
 const CREDENTIALS: &str =
     "set or renew its credentials (`headers`) in the configuration; the file is read when saved";
 
 /// The status as JSON.
-pub(super) fn render(snapshot: &Snapshot, problems: &[String]) -> String {
+pub(super) fn render(snapshot: &Snapshot, reload: &LastReload) -> String {
     let servers = snapshot.config.servers.keys();
     let servers =
         servers.filter_map(|name| snapshot.upstreams.get(name)).map(|up| server(up, snapshot)).collect();
-    let status = Status { version: env!("CARGO_PKG_VERSION"), config_problems: problems, servers };
+    let status = Status {
+        version: env!("CARGO_PKG_VERSION"),
+        config_problems: &reload.problems,
+        config_warnings: &reload.warnings,
+        needs_restart: &reload.needs_restart,
+        servers,
+    };
     serde_json::to_string_pretty(&status).unwrap_or_default() + "\n"
 }
 
@@ -91,7 +105,8 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
         altered_names: altered
             .map(|(raw, exposed)| (serde_json::from_slice(&raw).unwrap_or_default(), exposed.into()))
             .collect(),
-        updated_at: settings.updated_at,
+        updated_at: upstream.updated_at(),
+        settings_problem: snapshot.held_back(&settings.name),
     };
     match &state {
         State::Ready(ready) => {

@@ -31,6 +31,7 @@ pub struct Metrics {
     reloads: IntCounterVec,
     reload_ok: IntGauge,
     reload_time: Gauge,
+    watching: IntGauge,
     sessions: IntGauge,
     streams: IntGauge,
     resumed: IntCounterVec,
@@ -61,6 +62,10 @@ impl Metrics {
                 "When a configuration was last taken, in seconds since 1970.",
             )
             .expect(VALID),
+            watching: gauge(
+                "trunkline_config_watched",
+                "Whether the system tells of changes of the configuration (1), or it is read now and then only (0).",
+            ),
             sessions: gauge("trunkline_sessions", "Sessions in memory."),
             streams: gauge("trunkline_streams", "Open event streams to clients."),
             resumed: counts(
@@ -80,6 +85,7 @@ impl Metrics {
         metrics.show(Box::new(metrics.reloads.clone()));
         metrics.show(Box::new(metrics.reload_ok.clone()));
         metrics.show(Box::new(metrics.reload_time.clone()));
+        metrics.show(Box::new(metrics.watching.clone()));
         metrics.show(Box::new(metrics.sessions.clone()));
         metrics.show(Box::new(metrics.streams.clone()));
         metrics.show(Box::new(metrics.resumed.clone()));
@@ -118,6 +124,11 @@ impl Metrics {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             self.reload_time.set(now.as_secs_f64());
         }
+    }
+
+    /// Whether the system tells of changes of the configuration.
+    pub fn watching(&self, told: bool) {
+        self.watching.set(told.into());
     }
 
     /// How many sessions there are.

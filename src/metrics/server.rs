@@ -40,6 +40,7 @@ pub struct ServerSeries {
     holds: IntGauge,
     held: IntCounterVec,
     dropped_notices: IntCounter,
+    held_back: IntGauge,
     /// The children of `requests`, by method, then outcome; made when first counted, so idle servers stay short.
     counted: [[OnceLock<IntCounter>; OUTCOMES]; METHODS],
     /// The children of `seconds`.
@@ -95,6 +96,10 @@ impl ServerSeries {
                 "upstream_notices_dropped_total",
                 "Notifications dropped for lack of room.",
             ),
+            held_back: gauge(
+                "upstream_settings_held_back",
+                "Whether a server goes on with old settings because the new ones do not work (1) or not (0).",
+            ),
             holds: gauge("held_calls", "Calls that have asked a client without a session something."),
             held: counts(
                 "held_calls_total",
@@ -145,6 +150,11 @@ impl ServerSeries {
         self.stubs.inc();
     }
 
+    /// Whether it goes on with old settings because the new ones do not work.
+    pub fn held_back(&self, held: bool) {
+        self.held_back.set(held.into());
+    }
+
     /// How many tools the last complete listing has.
     pub fn tools(&self, n: usize) {
         self.tools.set(i64::try_from(n).unwrap_or(i64::MAX));
@@ -191,7 +201,7 @@ impl ServerSeries {
         }
     }
 
-    fn parts(&self) -> [&dyn Collector; 15] {
+    fn parts(&self) -> [&dyn Collector; 16] {
         [
             &self.requests,
             &self.seconds,
@@ -208,6 +218,7 @@ impl ServerSeries {
             &self.dropped_notices,
             &self.holds,
             &self.held,
+            &self.held_back,
         ]
     }
 }

@@ -55,7 +55,7 @@ impl Request {
     /// The answer with our ids of tasks in it, if it has any.
     fn of_tasks(&self, server: &ServerName, answer: &Message) -> Option<Message> {
         self.note_task(server, answer);
-        self.errand.relay.seal_tasks(server, answer)
+        self.errand.relay.seal_tasks(self.whose(), server, answer)
     }
 
     fn written(&self, answer: &Message, id_at: Span, renamed: &[(Span, String)]) -> Bytes {
@@ -104,6 +104,14 @@ impl Request {
                     None,
                     if self.subject == Subject::Tool { Outcome::ToolError } else { Outcome::RpcError },
                 )
+            }
+            Broken::Ending => {
+                let text = format!(
+                    "{noun} {} of server {name} was broken off: the proxy in front of it is being stopped. The call may \
+                     or may not have taken effect.",
+                    self.name
+                );
+                (text, None, Outcome::Failed)
             }
             Broken::Silent(after) => {
                 let text = format!(

@@ -22,7 +22,7 @@ impl Request {
         message: Message,
     ) {
         let (asides, server) = (&self.errand.asides, upstream.server());
-        let message = self.errand.relay.seal_tasks(&server.name, &message).unwrap_or(message);
+        let message = self.errand.relay.seal_tasks(self.whose(), &server.name, &message).unwrap_or(message);
         match message.method() {
             method::TOOLS_CHANGED | method::PROMPTS_CHANGED | method::RESOURCES_CHANGED => {
                 upstream.changed(Features::changed_by(message.method()));

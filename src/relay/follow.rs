@@ -47,7 +47,7 @@ impl Request {
         let created = self.forward(upstream, server, server.timeout, &write).await?;
         let Some(task) = started(&created.message) else { return Ok(created) };
         let done = self.follow(upstream, server, task, &created.message, last).await;
-        if matches!(done, Err(Broken::Cancelled | Broken::Silent(_))) {
+        if matches!(done, Err(Broken::Cancelled | Broken::Silent(_) | Broken::Ending)) {
             self.end_task(upstream, task);
         }
         done

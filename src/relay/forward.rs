@@ -39,6 +39,8 @@ pub(super) enum Broken {
     Failed(Failure),
     Silent(Duration),
     Cancelled,
+    /// The process ends and waits no longer.
+    Ending,
     /// It needs something of its client that it cannot get.
     Refused(String),
 }
@@ -96,8 +98,7 @@ impl Request {
         if answered.message.body().and_then(code_of) == Some(Code::HeaderMismatch.number().into()) {
             // Its tools are others than we know, and so is what headers repeat of their arguments.
             let relay = &self.errand.relay;
-            upstream.look_again(relay.fleet.limits().first_list_wait).await;
-            relay.fleet.rebuild().await;
+            relay.look_again(upstream).await;
             let Ok(now) = self.route(&relay.fleet.snapshot()) else { return Ok(answered) };
             if now.server == server.name {
                 let write = |to, id| self.write(&now, to, id);
@@ -176,6 +177,7 @@ impl Request {
             Err(Broken::Failed(failure)) => upstream.doubt(exchange.generation(), failure),
             Err(Broken::Silent(_)) => upstream.cancel(exchange, "no answer in time"),
             Err(Broken::Cancelled) => upstream.cancel(exchange, "cancelled by the client"),
+            Err(Broken::Ending) => upstream.cancel(exchange, "the proxy in between is stopped"),
             Err(Broken::Unavailable(_) | Broken::Refused(_)) | Ok(_) => {}
         }
         answer.map(|message| Answered { message, from })
@@ -189,7 +191,12 @@ impl Request {
         beginning: Pin<&mut (impl Future<Output = Result<Exchange, Unavailable>> + Send)>,
     ) -> Result<Exchange, Broken> {
         let begun = self.errand.relay.clock.within(limit, beginning).await;
-        begun.map_err(|_| Broken::Silent(limit))?.map_err(Broken::Unavailable)
+        begun.map_err(|_| self.late(limit))?.map_err(Broken::Unavailable)
+    }
+
+    /// Why a wait of `limit` was over.
+    pub(super) fn late(&self, limit: Duration) -> Broken {
+        if self.errand.relay.clock.is_over() { Broken::Ending } else { Broken::Silent(limit) }
     }
 
     async fn read_answer(
@@ -253,7 +260,9 @@ impl Request {
                     }
                 },
                 Ok(Err(failure)) => return Err(Broken::Failed(failure)),
-                Err(_) if legs.is_empty() || last <= Instant::now() => return Err(Broken::Silent(limit)),
+                Err(_) if legs.is_empty() || last <= Instant::now() || self.errand.relay.clock.is_over() => {
+                    return Err(self.late(limit));
+                }
                 Err(_) => Box::pin(self.give_up_late(exchange, legs)).await,
             }
         }

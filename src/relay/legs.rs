@@ -144,7 +144,7 @@ impl Request {
         let session = self.errand.guard.session();
         // What it asks about a task of the client's own is the client's id already.
         let own = asked.method().starts_with("tasks/");
-        let sealed = if own { None } else { self.errand.relay.seal_tasks(server, asked) };
+        let sealed = if own { None } else { self.errand.relay.seal_tasks(self.whose(), server, asked) };
         let asked = sealed.as_ref().unwrap_or(asked);
         session.abilities().allow(asked).map_err(|unable| Refusal::Unable {
             unable,

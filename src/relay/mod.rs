@@ -39,12 +39,14 @@ pub use call::{Call, Step};
 pub use listen::Listen;
 pub use refusal::Refusal;
 
+use crate::auth::Handed;
 use crate::catalog::{Audience, BadCursor, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::meta::SERVER_INFO;
 use crate::mcp::{Feature, IDENTITY, Shown, method};
 use crate::session::{Keyring, Session};
+use crate::upstream::Upstream;
 use crate::wire::{self, Kind, Message};
 use hold::{Holds, State};
 use misses::Misses;
@@ -87,6 +89,8 @@ pub struct Caller {
     pub events: bool,
     /// The arguments that its headers repeat.
     pub shown: Shown,
+    /// Those of its headers that servers get.
+    pub handed: Option<Arc<Handed>>,
 }
 
 /// What becomes of a message.
@@ -135,7 +139,7 @@ impl Relay {
                 Handled::Accepted
             }
             Kind::Result | Kind::Error => {
-                let message = self.open_tasks(&message).unwrap_or(message);
+                let message = self.open_tasks(caller.session.principal(), &message).unwrap_or(message);
                 if !caller.session.answered(message) {
                     tracing::debug!("an answer to what nobody asks any more");
                 }
@@ -218,8 +222,8 @@ impl Relay {
         Ok(Call::start(&self.orphans, |asides| {
             let state = state.map(Box::new);
             let (relay, view) = (self.clone(), caller.view.clone());
-            let shown = caller.shown.clone();
-            run(Errand { relay, view, events: asked, guard, asides, shown, state }, message)
+            let (shown, handed) = (caller.shown.clone(), caller.handed.clone());
+            run(Errand { relay, view, events: asked, guard, asides, shown, handed, state }, message)
         }))
     }
 
@@ -257,10 +261,9 @@ impl Relay {
         }
         let relay = self.clone();
         Handled::Later(Call::start(&self.orphans, |_| async move {
-            relay.fleet.first_round().await;
+            relay.first_round().await;
             if let Some(upstream) = asleep {
-                upstream.look_again(relay.fleet.limits().first_list_wait).await;
-                relay.fleet.rebuild().await;
+                relay.look_again(&upstream).await;
             }
             Some(listed(&relay.fleet.snapshot(), &id))
         }))
@@ -304,6 +307,24 @@ impl Relay {
         });
     }
 
+    /// Waits until every server was tried once, or the process ends.
+    async fn first_round(&self) {
+        self.clock.to_the_end(self.fleet.first_round()).await.unwrap_or_default(); // late, there is what there is
+    }
+
+    /// Asks `upstream` again for what it has, for as long as a first list may take, and puts that into the catalog.
+    async fn look_again(&self, upstream: &Upstream) {
+        let looking = upstream.look_again(self.fleet.limits().first_list_wait);
+        self.clock.to_the_end(looking).await.unwrap_or_default();
+        self.fleet.rebuild().await;
+    }
+
+    /// Answers all calls in flight, and all to come: nobody is waited for any longer.
+    pub fn end(&self) {
+        self.clock.end();
+        self.holds.close();
+    }
+
     /// Ends the calls that wait for their clients, and waits until those that clients left behind have ended. No new ones may
     /// come in.
     pub async fn drained(&self) {
@@ -314,7 +335,7 @@ impl Relay {
 }
 
 /// The server of `view` if it starts only when needed and was never needed.
-fn asleep(snapshot: &Snapshot, view: &View) -> Option<Arc<crate::upstream::Upstream>> {
+fn asleep(snapshot: &Snapshot, view: &View) -> Option<Arc<Upstream>> {
     let View::One(server) = view else { return None };
     let upstream = snapshot.upstreams.get(server)?;
     matches!(upstream.state(), crate::upstream::State::Idle).then(|| upstream.clone())

@@ -80,7 +80,7 @@ impl Relay {
             method::TASKS_STATUS => {
                 let [id] = message.params_members(["taskId"]).ok()?;
                 let owned = whose.is_some() || Ledger::owns(session, server, message.slice(id?)?);
-                let sealed = owned.then(|| self.seal_tasks(server, message))?;
+                let sealed = owned.then(|| self.seal_tasks(session.principal(), server, message))?;
                 sealed.map(|sealed| sealed.text().clone())
             }
             _ => matches!(view, View::One(_)).then(|| message.text().clone()),

@@ -78,7 +78,7 @@ impl Request {
 
     fn seal(&self, state: &State) -> String {
         let relay = &self.errand.relay;
-        Bound::to(&self.message).seal(&relay.keys, state, relay.holds.time())
+        Bound::to(&self.message, self.whose()).seal(&relay.keys, state, relay.holds.time())
     }
 
     /// Whether `result` is what some servers say of a resource that they do not have.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::call::Asides;
 use super::hold::State;
 use super::{Refusal, Relay};
+use crate::auth::Handed;
 use crate::catalog::{Audience, View};
 use crate::mcp::meta::RESERVED;
 use crate::mcp::{Revision, Shown, TASKS_EXTENSION, declares};
@@ -25,6 +26,8 @@ pub(super) struct Errand {
     pub(super) asides: Arc<Asides>,
     /// The arguments that its headers repeat.
     pub(super) shown: Shown,
+    /// Those of its headers that servers get.
+    pub(super) handed: Option<Arc<Handed>>,
     /// What the client's `requestState` says, if it has one.
     pub(super) state: Option<Box<State>>,
 }
@@ -193,6 +196,11 @@ impl Request {
     /// Whether its client declared the extension for tasks.
     pub(super) fn takes_tasks(&self) -> bool {
         declares(&self.errand.guard.session().agreed().capabilities, TASKS_EXTENSION)
+    }
+
+    /// Whose it is, if callers prove who they are.
+    pub(super) fn whose(&self) -> Option<&Arc<str>> {
+        self.errand.guard.session().principal()
     }
 
     /// Its label in metrics.

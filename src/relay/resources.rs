@@ -92,7 +92,15 @@ impl Request {
         let (session, uri) = (self.errand.guard.session(), own(&route));
         let key = Key::of(&route.server, &uri);
         if !session.holds(&key) {
-            match counted(upstream, &uri).await {
+            let counted = self.errand.relay.clock.to_the_end(counted(upstream, &uri)).await;
+            let counted = counted.map_err(|_| {
+                let text = format!(
+                    "resource {} is unavailable: the proxy in front of server {} is being stopped",
+                    self.name, route.server
+                );
+                Refusal::Away { server: route.server.clone(), text, retry_after: None }
+            })?;
+            match counted {
                 Ok(subscription) => {
                     if !session.hold(&key, subscription) && !session.holds(&key) {
                         return Err(Refusal::TooManySubscriptions);

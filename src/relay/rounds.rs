@@ -2,12 +2,13 @@
 //! the server gets the request again with what the client says, and so on to the end. The client sees one request.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::forward::{Answered, Broken};
 use super::request::Request;
@@ -96,6 +97,7 @@ impl Request {
         let cancelled = self.errand.guard.cancelled();
         match self.errand.relay.clock.within(time, cancelled).await {
             Ok(()) => Err(Broken::Cancelled),
+            Err(_) if self.errand.relay.clock.is_over() => Err(Broken::Ending),
             Err(_) => Ok(()),
         }
     }
@@ -156,13 +158,19 @@ impl Request {
     async fn next_answer(&self, open: &mut Vec<Asked>, last: Instant) -> Result<(Question, String), Broken> {
         loop {
             let until = open.iter().map(|asked| asked.until).min().unwrap_or(last).min(last);
+            let patience = until.saturating_duration_since(Instant::now());
+            let said = pin!(poll_fn(|cx| poll_said(open, cx)));
             let (at, said) = tokio::select! {
                 biased;
-                said = poll_fn(|cx| poll_said(open, cx)) => said,
+                said = self.errand.relay.clock.within(patience, said) => match said {
+                    Ok(said) => said,
+                    Err(_) if self.errand.relay.clock.is_over() => return Err(Broken::Ending),
+                    Err(_) => {
+                        let why = "the client did not answer what the server asked for";
+                        return Err(Broken::Refused(why.into()));
+                    }
+                },
                 () = self.errand.guard.cancelled() => return Err(Broken::Cancelled),
-                () = sleep_until(until) => {
-                    return Err(Broken::Refused("the client did not answer what the server asked for".into()));
-                }
             };
             let Some(said) = said else { return Err(Broken::Refused("the client has left".into())) };
             if said.kind() == Kind::Notification {

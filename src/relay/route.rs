@@ -62,7 +62,7 @@ impl Request {
         let snapshot = fleet.snapshot();
         match self.route(&snapshot) {
             Err(_) if !fleet.first_round_done() => {
-                fleet.first_round().await;
+                self.errand.relay.first_round().await;
                 let snapshot = fleet.snapshot();
                 let found = self.route(&snapshot);
                 (snapshot, found)

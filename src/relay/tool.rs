@@ -69,7 +69,7 @@ async fn look_again(
     let (snapshot, found) = if relay.fleet.first_round_done() {
         (snapshot, None)
     } else {
-        relay.fleet.first_round().await;
+        relay.first_round().await;
         let snapshot = relay.fleet.snapshot();
         let found = snapshot.catalog.tool(view, &call.name);
         (snapshot, found)
@@ -82,8 +82,7 @@ async fn look_again(
     let upstream = snapshot.upstreams.get(&server).cloned().ok_or_else(unknown)?;
     let mut latest = snapshot;
     if !relay.misses.has(&latest, &server, &call.name) {
-        upstream.look_again(relay.fleet.limits().first_list_wait).await;
-        relay.fleet.rebuild().await;
+        relay.look_again(&upstream).await;
         latest = relay.fleet.snapshot();
         if let Some(route) = latest.catalog.tool(view, &call.name) {
             return Ok((latest.upstreams.get(&route.server).cloned(), route));

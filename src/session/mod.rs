@@ -24,4 +24,4 @@ pub use registry::{Full, Sessions};
 pub use spool::Told;
 pub use stay::{BeginError, CallGuard, Session};
 pub use streams::{Resumed, lone_id};
-pub use ticket::Agreed;
+pub use ticket::{Agreed, Whose};

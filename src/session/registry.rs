@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::Keyring;
 use super::ring::Budget;
 use super::stay::{Session, micros};
-use super::ticket::{Agreed, Ticket};
+use super::ticket::{Agreed, Ticket, Whose};
 use super::tombstones::Tombstones;
 use crate::config::Limits;
 use crate::mcp::Level;
@@ -95,39 +95,46 @@ impl Sessions {
     ///
     /// # Errors
     /// Where all of them are active.
-    pub fn open(&self, view: &str, agreed: Agreed) -> Result<Arc<Session>, Full> {
+    pub fn open<'w>(&self, whose: impl Into<Whose<'w>>, agreed: Agreed) -> Result<Arc<Session>, Full> {
+        let whose = whose.into();
         let ticket = Ticket::new(self.now_unix().saturating_add(LIFE.as_secs()), agreed);
-        let id = ticket.seal(&self.keys, view);
-        let session = self.session(id, view, ticket);
+        let id = ticket.seal(&self.keys, whose);
+        let session = self.session(id, whose, ticket);
         self.insert(self.table(), session)
     }
 
     /// What a request brings with it that belongs to no session: as a session it is in no table, has no id and no stream,
     /// and ends with the last who holds it.
-    pub fn guest(&self, view: &str, agreed: Agreed, level: Option<Level>) -> Arc<Session> {
+    pub fn guest<'w>(
+        &self,
+        whose: impl Into<Whose<'w>>,
+        agreed: Agreed,
+        level: Option<Level>,
+    ) -> Arc<Session> {
         let serial = GUESTS | u128::from(self.guests.fetch_add(1, Ordering::Relaxed));
         let ticket = Ticket { serial, end: u64::MAX, agreed };
-        let session = self.session(String::new(), view, ticket);
+        let session = self.session(String::new(), whose.into(), ticket);
         if let Some(level) = level {
             session.set_level(level);
         }
         session
     }
 
-    /// The session `id`, if it belongs to `view`. One that is not in memory, since it was idle, or comes from another
+    /// The session `id`, if it is theirs: of that view, and that principal's. One that is not in memory, since it was idle, or comes from another
     /// process with the same key, is taken over as it was at `initialize`.
-    pub fn find(&self, id: &str, view: &str) -> Option<Arc<Session>> {
+    pub fn find<'w>(&self, id: &str, whose: impl Into<Whose<'w>>) -> Option<Arc<Session>> {
+        let whose = whose.into();
         if let Some(known) = self.table().live.get(id) {
-            return (known.0.view() == view).then(|| {
+            return known.0.is_of(whose).then(|| {
                 known.0.touch();
                 Arc::clone(&known.0)
             });
         }
-        let ticket = Ticket::open(&self.keys, view, id)?;
+        let ticket = Ticket::open(&self.keys, whose, id)?;
         if self.now_unix() >= ticket.end {
             return None;
         }
-        let session = self.session(id.to_owned(), view, ticket);
+        let session = self.session(id.to_owned(), whose, ticket);
         session.set_initialized();
         let table = self.table();
         if table.gone.has(session.ticket.serial) {
@@ -204,9 +211,9 @@ impl Sessions {
         self.budget.used()
     }
 
-    fn session(&self, id: String, view: &str, ticket: Ticket) -> Arc<Session> {
+    fn session(&self, id: String, whose: Whose<'_>, ticket: Ticket) -> Arc<Session> {
         let budget = Arc::clone(&self.budget);
-        Arc::new(Session::new(id, view, ticket, self.origin, self.max_calls, budget))
+        Arc::new(Session::new(id, whose, ticket, self.origin, self.max_calls, budget))
     }
 
     fn insert(&self, mut table: MutexGuard<'_, Table>, session: Arc<Session>) -> Result<Arc<Session>, Full> {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::legs::Legs;
 use super::ring::Budget;
 use super::streams::Streams;
-use super::ticket::{Agreed, Ticket};
+use super::ticket::{Agreed, Ticket, Whose};
 use crate::mcp::{Abilities, Level, Revision};
 
 /// A client's stay under one id. An idle one takes well under 1 KiB.
@@ -20,6 +20,7 @@ use crate::mcp::{Abilities, Level, Revision};
 pub struct Session {
     id: Box<str>,
     view: Box<str>,
+    principal: Option<Arc<str>>,
     pub(super) ticket: Ticket,
     initialized: AtomicBool,
     /// When time began for the registry, and how many microseconds later the client last showed itself.
@@ -77,7 +78,7 @@ pub enum BeginError {
 impl Session {
     pub(super) fn new(
         id: String,
-        view: &str,
+        whose: Whose<'_>,
         ticket: Ticket,
         origin: Instant,
         max_calls: usize,
@@ -85,7 +86,8 @@ impl Session {
     ) -> Self {
         Self {
             id: id.into(),
-            view: view.into(),
+            view: whose.view.into(),
+            principal: whose.principal.cloned(),
             initialized: AtomicBool::new(false),
             origin,
             touched: AtomicU64::new(micros(origin)),
@@ -110,6 +112,16 @@ impl Session {
     /// The view that it belongs to.
     pub fn view(&self) -> &str {
         &self.view
+    }
+
+    /// Whose it is, if callers prove who they are.
+    pub fn principal(&self) -> Option<&Arc<str>> {
+        self.principal.as_ref()
+    }
+
+    /// Whether it is this one's.
+    pub(super) fn is_of(&self, whose: Whose<'_>) -> bool {
+        *self.view == *whose.view && self.principal.as_ref() == whose.principal
     }
 
     /// What was agreed at `initialize`.

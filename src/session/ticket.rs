@@ -1,5 +1,7 @@
 //! What a session id says to those who hold the key.
 
+use std::sync::Arc;
+
 use aws_lc_rs::rand;
 
 use super::Keyring;
@@ -25,6 +27,22 @@ const CAPABILITIES_MAX: usize = 560;
 /// Longest value of a known capability where they had to be cut.
 const CAPABILITY_MAX: usize = 96;
 
+/// To whom a session belongs: it is nobody else's, and of no other path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Whose<'a> {
+    /// The view.
+    pub view: &'a str,
+    /// The principal's text; none where callers need not prove who they are.
+    pub principal: Option<&'a Arc<str>>,
+}
+
+impl<'a> From<&'a str> for Whose<'a> {
+    /// Anybody's in that view.
+    fn from(view: &'a str) -> Self {
+        Self { view, principal: None }
+    }
+}
+
 /// The contents of an id.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
@@ -42,21 +60,21 @@ impl Ticket {
         Self { serial: u128::from_be_bytes(serial), end, agreed: agreed.fit() }
     }
 
-    /// The id: opens only on the path of the same `view`.
-    pub(super) fn seal(&self, keys: &Keyring, view: &str) -> String {
+    /// The id: opens only on the path of the same view, and for the same principal.
+    pub(super) fn seal<'w>(&self, keys: &Keyring, whose: impl Into<Whose<'w>>) -> String {
         let mut plain = Vec::with_capacity(CAPABILITIES_MAX);
         plain.extend_from_slice(&self.serial.to_be_bytes());
         plain.extend_from_slice(&self.end.to_be_bytes());
         let Agreed { revision, capabilities, client } = &self.agreed;
         plain.extend_from_slice([revision, client, capabilities].map(String::as_str).join("\0").as_bytes());
-        keys.seal(&purpose(view), &plain)
+        keys.seal(&purpose(whose.into()), &plain)
     }
 
-    pub(super) fn open(keys: &Keyring, view: &str, id: &str) -> Option<Self> {
+    pub(super) fn open<'w>(keys: &Keyring, whose: impl Into<Whose<'w>>, id: &str) -> Option<Self> {
         if id.len() > ID_MAX {
             return None;
         }
-        let plain = keys.open(&purpose(view), id)?;
+        let plain = keys.open(&purpose(whose.into()), id)?;
         let (serial, rest) = plain.split_first_chunk()?;
         let (end, rest) = rest.split_first_chunk()?;
         let mut parts = std::str::from_utf8(rest).ok()?.splitn(3, '\0').map(str::to_owned);
@@ -66,8 +84,12 @@ impl Ticket {
     }
 }
 
-fn purpose(view: &str) -> String {
-    format!("session {view}")
+/// Neither part has a line break in it.
+fn purpose(whose: Whose<'_>) -> String {
+    match whose.principal {
+        Some(principal) => format!("session {}\n{principal}", whose.view),
+        None => format!("session {}", whose.view),
+    }
 }
 
 impl Agreed {
@@ -132,10 +154,10 @@ mod tests {
         assert_eq!(most.len(), CAPABILITIES_MAX);
         let agreed = Agreed { revision: long.clone(), capabilities: most.clone(), client: long };
         let ticket = Ticket::new(u64::MAX, agreed);
-        let id = ticket.seal(&keys, &"view".repeat(500));
+        let id = ticket.seal(&keys, &*"view".repeat(500));
         assert!(id.len() <= ID_MAX, "{}", id.len());
         assert_eq!(ticket.agreed.capabilities, most);
-        assert_eq!(Ticket::open(&keys, &"view".repeat(500), &id), Some(ticket));
+        assert_eq!(Ticket::open(&keys, &*"view".repeat(500), &id), Some(ticket));
     }
 
     #[test]

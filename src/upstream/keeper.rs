@@ -17,7 +17,6 @@ use super::{LATE_CALLS, Upstream};
 use crate::catalog::Listing;
 use crate::config::{Limits, Reach};
 use crate::mcp::{Feature, Features};
-use crate::metrics;
 use crate::transport::Failure;
 
 pub(super) struct Keeper {
@@ -357,19 +356,10 @@ impl Keeper {
     }
 
     fn publish(&self, state: State) {
-        let shown = match &state {
-            State::Idle => Some(metrics::State::Idle),
-            State::Connecting => Some(metrics::State::Connecting),
-            State::Ready(_) => Some(metrics::State::Ready),
-            State::Down(why) if why.unauthorized => Some(metrics::State::NeedsAuthorization),
-            State::Down(_) => Some(metrics::State::Down),
-            State::Stopped => None, // its successor, if any, shows under the same name
-        };
-        if let Some(shown) = shown {
-            self.upstream.series.up(matches!(state, State::Ready(_)));
-            self.upstream.series.state(shown);
-        }
-        self.upstream.status.send_modify(|status| status.state = state);
+        self.upstream.status.send_modify(|status| {
+            self.upstream.measure(&state);
+            status.state = state;
+        });
     }
 }
 

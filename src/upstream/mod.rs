@@ -28,7 +28,7 @@ mod unasked;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
@@ -50,7 +50,7 @@ pub use subscriptions::Subscription;
 use crate::catalog::Listing;
 use crate::config::{Limits, Root, Server};
 use crate::mcp::{Feature, Features, Hello, method};
-use crate::metrics::ServerSeries;
+use crate::metrics::{self, ServerSeries};
 use crate::transport::{Dialer, Failure};
 use crate::wire::{self, Message, quoted};
 use era::Memory;
@@ -98,6 +98,10 @@ pub struct Upstream {
     allowances: Allowances,
     wishes: Wishes,
     series: Arc<ServerSeries>,
+    /// Its state is the one that metrics show: it is in use.
+    shown: AtomicBool,
+    /// When its settings were last changed, in milliseconds since 1970.
+    updated: AtomicU64,
     stop: CancellationToken,
     /// The whole process ends, so no late calls can come.
     closing: CancellationToken,
@@ -161,6 +165,8 @@ impl Upstream {
             .map(|before| before.memory.clone())
             .unwrap_or_default();
         let upstream = Arc::new(Self {
+            updated: AtomicU64::new(stamp(&server)),
+            shown: AtomicBool::new(before.is_none()),
             server: ArcSwap::new(server),
             status: watch::Sender::new(Status { state: first, listings: 0 }),
             listing: ArcSwapOption::new(before.and_then(Self::listing)),
@@ -193,7 +199,39 @@ impl Upstream {
 
     /// Gives it other settings that need no other link.
     pub fn retune(&self, server: Arc<Server>) {
+        self.updated.store(stamp(&server), Ordering::Relaxed);
         self.server.store(server);
+    }
+
+    /// When its settings were last changed, or when they say they were: milliseconds since 1970.
+    pub fn updated_at(&self) -> u64 {
+        self.updated.load(Ordering::Relaxed)
+    }
+
+    /// It has come into use in the place of its predecessor: from now on its state is the one that metrics show.
+    pub fn show(&self) {
+        self.shown.store(true, Ordering::Release);
+        // Under the lock of whoever changes the state, so that the newest is what stays.
+        self.status.send_if_modified(|status| {
+            self.measure(&status.state);
+            false
+        });
+    }
+
+    /// Shows `state` in the metrics.
+    fn measure(&self, state: &State) {
+        let shown = match state {
+            State::Idle => metrics::State::Idle,
+            State::Connecting => metrics::State::Connecting,
+            State::Ready(_) => metrics::State::Ready,
+            State::Down(why) if why.unauthorized => metrics::State::NeedsAuthorization,
+            State::Down(_) => metrics::State::Down,
+            State::Stopped => return, // its successor, if any, shows under the same name
+        };
+        if self.shown.load(Ordering::Acquire) {
+            self.series.up(matches!(state, State::Ready(_)));
+            self.series.state(shown);
+        }
     }
 
     /// Its metrics.
@@ -246,6 +284,12 @@ impl Upstream {
     /// When it was made.
     pub fn since(&self) -> Instant {
         self.since
+    }
+
+    /// Whether it is connected and has listed what it has: nothing is known that speaks against its use.
+    pub fn has_proven(&self) -> bool {
+        let status = self.status.borrow();
+        status.listings > 0 && matches!(status.state, State::Ready(_)) && self.unlisted.load().is_none()
     }
 
     /// Waits until the first attempt to connect and list is over, well or badly.
@@ -312,6 +356,12 @@ impl Upstream {
         self.closing.cancel();
         self.stop.cancel();
     }
+}
+
+/// What settings say of their age, or else now: milliseconds since 1970.
+fn stamp(server: &Server) -> u64 {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    server.updated_at.unwrap_or_else(|| u64::try_from(now()).unwrap_or(u64::MAX))
 }
 
 /// The result of `roots/list`.

@@ -1,59 +1,9 @@
 //! Issue 2: how it starts, and how it ends.
 
-use std::fs;
-use std::net::TcpListener;
-use std::process::Output;
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use crate::support::{
-    Client, Fake, Mount, Reply, SOON, Script, World, entries, file, process, program, until,
-};
-
-/// The embedded server, with a grandchild that would outlive it.
-fn with_grandchild(note: &std::path::Path) -> String {
-    let program = env!("CARGO_BIN_EXE_trunkline");
-    format!(
-        r#"{{"command": "sh", "args": ["-c", "sleep 4242 & echo $! > {}; exec {program} demo-server"]}}"#,
-        note.display()
-    )
-}
-
-#[tokio::test]
-async fn told_to_end_it_ends_at_once_and_leaves_no_process() {
-    let notes = tempfile::tempdir().unwrap();
-    let note = notes.path().join("pid");
-    let up = Fake::http(Script { tells: true, ..Script::default() });
-    let servers = entries(&[
-        ("demo", r#"{"command": "self", "args": ["demo-server"]}"#.into()),
-        ("family", with_grandchild(&note)),
-        ("up", up.entry()),
-    ]);
-    for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let mut world = World::start(&file("", &servers)).await.ready().await;
-        let client = Client::open(&world, "/mcp").await;
-        let mut stream = client.listen().await;
-        let grandchild: u32 = fs::read_to_string(&note).unwrap().trim().parse().unwrap();
-        let children = process::children(world.pid());
-        assert!(children.len() == 2 && process::runs(grandchild), "{children:?}");
-        let told = Instant::now();
-        world.signal(signal);
-        assert_eq!(world.ended(SOON).await.code(), Some(0));
-        let took = told.elapsed();
-        assert!(took <= Duration::from_secs(1), "{took:?}");
-        assert_eq!(stream.next().await, None, "streams end in good order");
-        until("no process is left", async || {
-            (!children.iter().chain([&grandchild]).any(|pid| process::runs(*pid))).then_some(())
-        })
-        .await;
-        eprintln!(
-            "{signal}: idle, ended after {took:?}; {} children and a grandchild are gone",
-            children.len()
-        );
-    }
-}
+use crate::support::{Client, Fake, SOON, Script, World, entries, file, process, until};
 
 #[tokio::test]
 async fn calls_in_flight_finish_before_the_end() {
@@ -82,95 +32,10 @@ async fn calls_in_flight_finish_before_the_end() {
 }
 
 #[tokio::test]
-async fn calls_that_take_too_long_are_cut_at_the_drain_timeout() {
-    let up = Fake::stdio(Script::answering(|_| Reply::Stall));
-    let mut world =
-        World::start(&file("drainTimeout: 500ms", &entries(&[("up", up.entry())]))).await.ready().await;
-    let client = Client::open(&world, "/mcp").await;
-    let pid = up.pid().await;
-    let call = client.try_send(hyper::Method::POST, client.request("who_mcp_up", "{}"));
-    let end = async {
-        up.saw(|seen| seen.method == "tools/call").await;
-        world.signal(Signal::SIGTERM);
-        let told = Instant::now();
-        assert_eq!(world.ended(SOON).await.code(), Some(0));
-        told.elapsed()
-    };
-    let (answer, took) = tokio::join!(call, end);
-    assert!(took < Duration::from_secs(4), "{took:?}");
-    until("its child is gone", async || (!process::runs(pid)).then_some(())).await;
-    eprintln!(
-        "cut at 500 ms, ended after {took:?}; the client got {:?}",
-        answer.map(|answer| answer.status())
-    );
-}
-
-#[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
-    let up = Fake::stdio(Script::answering(|_| Reply::Stall));
-    let mut world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
-    let client = Client::open(&world, "/mcp").await;
-    let pid = up.pid().await;
-    let call = client.try_send(hyper::Method::POST, client.request("who_mcp_up", "{}"));
-    let end = async {
-        up.saw(|seen| seen.method == "tools/call").await;
-        world.signal(Signal::SIGTERM);
-        world.logged("ending").await;
-        world.signal(Signal::SIGTERM);
-        let told = Instant::now();
-        assert_eq!(world.ended(SOON).await.code(), Some(0));
-        told.elapsed()
-    };
-    let (_, took) = tokio::join!(call, end);
-    assert!(took < Duration::from_secs(1), "{took:?}");
-    until("its child is gone", async || (!process::runs(pid)).then_some(())).await;
-    eprintln!("ended {took:?} after the second signal");
-}
-
-#[tokio::test]
 async fn children_end_when_it_is_killed() {
     let up = Fake::stdio(Script::default());
     let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
     let pid = up.pid().await;
     process::kill(world.pid());
     until("its child is gone", async || (!process::runs(pid)).then_some(())).await;
-}
-
-async fn run(text: &str) -> Output {
-    let mount = Mount::new(text);
-    let mut program = program();
-    let run = program.arg("--config").arg(mount.file()).kill_on_drop(true).output();
-    timeout(SOON, run).await.expect("it ends").unwrap()
-}
-
-#[tokio::test]
-async fn a_bad_configuration_ends_it_with_2_and_every_problem() {
-    let text = "listen: nowhere\nlimit: {}\nmcpServers:\n  a: {url: 'ftp://x'}\n  b: {}\n  c: {command: x, env: {A: '${TRUNKLINE_NOT_SET}'}}\n";
-    let output = run(text).await;
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    for place in ["config.yaml:1:", "config.yaml:2:1:", "config.yaml:4:", "config.yaml:5:", "config.yaml:6:"]
-    {
-        assert!(told.contains(place), "{place} is missing in\n{told}");
-    }
-    let checked = program().arg("--config").arg("/no/such/file.yaml").output().await.unwrap();
-    assert_eq!(checked.status.code(), Some(2));
-    eprintln!("5 problems told at once, exit 2");
-}
-
-#[tokio::test]
-async fn a_port_in_use_ends_it_with_1_and_the_address() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    for key in ["listen", "admin.listen"] {
-        let servers = entries(&[]);
-        let text = match key {
-            "listen" => file("", &servers).replacen("127.0.0.1:0", &address, 1),
-            _ => file("", &servers).replacen("{listen: 127.0.0.1:0}", &format!("{{listen: '{address}'}}"), 1),
-        };
-        let output = run(&text).await;
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        assert!(told.contains(&address) && told.contains(key), "{told}");
-    }
 }

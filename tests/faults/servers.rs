@@ -1,1 +1,4 @@
 //! Section D: servers that misbehave.
+
+mod away;
+mod broken;

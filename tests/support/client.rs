@@ -106,7 +106,7 @@ impl Client {
     }
 
     /// As this one.
-    pub(super) fn again(&self) -> Self {
+    pub(crate) fn again(&self) -> Self {
         let (http, url, headers) = (self.http.clone(), self.url.clone(), self.headers.clone());
         Self { http, url, headers, last_id: AtomicU64::new(1 << 20) }
     }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::{Reply, SOON, Script, Step, bridge, http, sse, stdio};
+use super::{Reply, SOON, Script, Step, bridge, faulty, http, sse, stdio};
 
 /// A fake MCP server over HTTP, or behind a child process; it ends with its owner.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ pub(crate) struct Fake {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Http,
+    Raw,
     Sse,
     Stdio,
 }
@@ -135,11 +136,13 @@ impl Seen {
         serde_json::from_str::<serde_json::Value>(&self.text).unwrap()["params"].clone()
     }
 
-    pub(super) fn answer(&self, result: &str) -> String {
+    /// This result under the request's id.
+    pub(crate) fn answer(&self, result: &str) -> String {
         self.fill(&format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":{result}}}"#))
     }
 
-    pub(super) fn fill(&self, text: &str) -> String {
+    /// This text with the request's id for `$ID`.
+    pub(crate) fn fill(&self, text: &str) -> String {
         text.replace("$ID", self.id.as_deref().unwrap_or("null"))
     }
 
@@ -153,6 +156,11 @@ impl Fake {
     /// A server at a URL.
     pub(crate) fn http(script: Script) -> Self {
         Self::start(script, Way::Http)
+    }
+
+    /// A server at a URL whose bytes the script writes, where it gives [`Reply::Raw`].
+    pub(crate) fn faulty(script: Script) -> Self {
+        Self::start(script, Way::Raw)
     }
 
     /// A server at a URL that speaks the older HTTP+SSE alone.
@@ -223,7 +231,7 @@ impl Fake {
     /// As [`entry`](Self::entry), with more keys.
     pub(crate) fn entry_with(&self, more: &str) -> String {
         match self.way {
-            Way::Http => format!(r#"{{"url": "http://{}/mcp"{more}}}"#, self.address),
+            Way::Http | Way::Raw => format!(r#"{{"url": "http://{}/mcp"{more}}}"#, self.address),
             Way::Sse => format!(r#"{{"url": "http://{}/sse"{more}}}"#, self.address),
             Way::Stdio => bridge::entry(self.address, more),
         }
@@ -308,6 +316,7 @@ async fn accept(shared: Arc<Shared>, way: Way, listener: TcpListener, closing: C
             tasks.spawn(async move {
                 match way {
                     Way::Http => closing.run_until_cancelled(http::serve(shared, connection)).await,
+                    Way::Raw => closing.run_until_cancelled(faulty::serve(shared, connection)).await,
                     Way::Sse => closing.run_until_cancelled(sse::serve(shared, connection)).await,
                     Way::Stdio => closing.run_until_cancelled(stdio::serve(shared, connection)).await,
                 }
@@ -321,7 +330,7 @@ async fn accept(shared: Arc<Shared>, way: Way, listener: TcpListener, closing: C
 }
 
 /// A port of ours, where nothing listens yet.
-pub(super) fn socket(address: SocketAddr) -> TcpSocket {
+pub(crate) fn socket(address: SocketAddr) -> TcpSocket {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_reuseaddr(true).unwrap();
     socket.bind(address).unwrap();

@@ -58,6 +58,10 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Answer {
         return bare(if session.is_empty() { 400 } else { 404 });
     }
     match head.method {
+        Method::GET if script.stream.is_some() => {
+            let reply = script.stream.as_ref().map_or(Reply::Stall, |stream| stream(&seen));
+            write(&shared, &seen, reply).await
+        }
         Method::GET if script.tells => listen(&shared),
         Method::DELETE if script.sessions => {
             shared.sessions.lock().unwrap().remove(session);
@@ -89,6 +93,7 @@ async fn write(shared: &Arc<Shared>, seen: &Seen, reply: Reply) -> Answer {
             answer
         }
         Reply::Stall => std::future::pending().await,
+        Reply::Raw(_) => panic!("only a faulty server does that"),
         Reply::Steps(steps) => {
             let (to, from) = mpsc::channel(1);
             let (shared, seen) = (shared.clone(), seen.clone());

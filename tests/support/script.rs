@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Seen;
+use super::{Act, Seen};
 
 /// How a server answers one method.
 pub(crate) type Answering = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
@@ -40,6 +40,8 @@ pub(crate) struct Script {
     pub(crate) sessions: bool,
     /// Tells when its tools change; over HTTP it offers a stream for that.
     pub(crate) tells: bool,
+    /// Over HTTP: the answer to whoever asks for that stream, in place of it.
+    pub(crate) stream: Option<Answering>,
     /// What every message gets, in place of all else.
     pub(crate) refusal: Option<Reply>,
 }
@@ -57,6 +59,8 @@ pub(crate) enum Reply {
     Status(u16, Vec<(&'static str, String)>),
     /// Nothing, ever.
     Stall,
+    /// Of a [faulty](super::Fake::faulty) server: this is done on the connection.
+    Raw(Vec<Act>),
 }
 
 /// One step of a longer answer.
@@ -92,6 +96,7 @@ impl Default for Script {
             call: Arc::new(|_| Reply::Result(text("here"))),
             sessions: false,
             tells: false,
+            stream: None,
             refusal: None,
         }
     }

@@ -75,6 +75,7 @@ fn take(shared: &Arc<Shared>, to: Writer, seen: Seen) -> Answer {
         Reply::Steps(steps) => steps,
         Reply::Status(code, _) => return bare(code),
         Reply::Stall => return bare(202),
+        Reply::Raw(_) => panic!("only a faulty server does that"),
     };
     let shared = Arc::clone(shared);
     shared.tasks.clone().spawn(async move {

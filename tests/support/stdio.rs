@@ -56,6 +56,7 @@ async fn write(
         Reply::Result(result) => put(&to, &seen.answer(&result)).await,
         Reply::Text(text) => put(&to, &seen.fill(&text)).await,
         Reply::Status(..) | Reply::Stall => {}
+        Reply::Raw(_) => panic!("only a faulty server does that"),
         Reply::Steps(steps) => {
             let mut said = String::new();
             for step in steps {

@@ -33,7 +33,12 @@ impl World {
 
     /// Starts it with the configuration in `mount`, and waits until it listens.
     pub(crate) async fn start_in(mount: Mount) -> Self {
-        let mut child = program()
+        Self::start_as(mount, program()).await
+    }
+
+    /// As [`start_in`](Self::start_in), by a `command` that becomes the program: it is given our arguments.
+    pub(crate) async fn start_as(mount: Mount, mut command: Command) -> Self {
+        let mut child = command
             .args(["--log-format", "json", "--config"])
             .arg(mount.file())
             .stdout(Stdio::null())

@@ -255,7 +255,8 @@ fn every_setting_of_a_server_arrives() {
     assert_eq!((reach.url.query(), reach.transport), (Some("key=s3cret-token"), HttpTransport::Streamable));
     assert_eq!((header(reach, "x-a"), reach.headers.len()), ("s3cret-token", 1));
     let pem = Some(PathBuf::from(DIRECTORY).join("good.pem"));
-    assert_eq!(reach.tls, Tls { ca: pem.clone(), cert: pem.clone(), key: pem, insecure: true });
+    let digest = reach.tls.digest;
+    assert_eq!(reach.tls, Tls { ca: pem.clone(), cert: pem.clone(), key: pem, insecure: true, digest });
     assert_eq!(reach.origin(), "http://127.0.0.1:9");
 }
 

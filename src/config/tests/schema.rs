@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::super::keys::{ADMIN, Fate, Key, LIMITS, ROOT, SERVER, TLS, TOOLS, TOP, VIEW, VIEW_TOOLS};
+use super::super::keys::{ADMIN, AUTH, Fate, Key, LIMITS, ROOT, SERVER, TLS, TOOLS, TOP, VIEW, VIEW_TOOLS};
 use super::super::node::{self, Node, Value};
 use super::super::schema;
 use super::{Fake, folder, lines, name};
@@ -60,9 +60,11 @@ fn places() -> Vec<(&'static Key, Json, &'static str)> {
     let url = server(json!({"url": "http://h/", "tools": {}, "tls": {}, "roots": [{"uri": "/"}]}));
     let command = server(json!({"command": "x"}));
     let top = json!({"mcpServers": {}, "admin": {}, "limits": {}, "views": {"v": {"tools": {}}}});
+    let guarded = json!({"mcpServers": {}, "auth": {"keys": {"alice": "a-key-of-some-length"}}});
     let tables = [
         (TOP, &top, ""),
         (ADMIN, &top, "/admin"),
+        (AUTH, &guarded, "/auth"),
         (LIMITS, &top, "/limits"),
         (SERVER, &url, "/mcpServers/a"),
         (SERVER, &command, "/mcpServers/a"),
@@ -97,8 +99,9 @@ fn schema_and_parser_agree_on_every_key() {
         "http://h/",
         "${FLAG}",
     ];
+    let key = json!({"keys": {"alice": "a-key-of-some-length"}}); // whoever asks for keys must have one
     let others =
-        [json!(true), json!(64), json!(["a"]), json!([["a"]]), json!({"a": "b"}), json!([]), json!({})];
+        [json!(true), json!(64), json!(["a"]), json!([["a"]]), json!({"a": "b"}), json!([]), json!({}), key];
     let samples: Vec<Json> = words.into_iter().map(Json::from).chain(others).collect();
     let mut fake = Fake::new();
     fake.variables.insert("FLAG", "true".into());

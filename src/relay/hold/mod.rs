@@ -72,7 +72,7 @@ impl Relay {
     {
         let id = message.id().unwrap_or_default();
         let refused = |refusal: Refusal| Handled::Now(refusal.answer(Some(&id)));
-        let state = match self.state_of(&message) {
+        let state = match self.state_of(caller, &message) {
             Ok(state) => state,
             Err(refusal) => return refused(refusal),
         };
@@ -89,10 +89,10 @@ impl Relay {
         }
     }
 
-    fn state_of(&self, message: &Message) -> Result<Option<State>, Refusal> {
+    fn state_of(&self, caller: &Caller, message: &Message) -> Result<Option<State>, Refusal> {
         let retry = Retry::read(message).map_err(Refusal::BadParams)?;
         let Some(sealed) = retry.and_then(|retry| retry.state) else { return Ok(None) };
-        Ok(Some(Bound::to(message).open(&self.keys, &sealed)?))
+        Ok(Some(Bound::to(message, caller.session.principal()).open(&self.keys, &sealed)?))
     }
 
     fn first<F>(
@@ -280,7 +280,8 @@ impl Held {
         let (id, number) = (request.id(&self), Holds::number());
         let replays = self.call.asker().is_some_and(|upstream| upstream.server().replay);
         let state = if replays { State::Again(self.replayed()) } else { State::Held(number) };
-        let state = Bound::to(&self.began).seal(&relay.keys, &state, relay.holds.time());
+        let state =
+            Bound::to(&self.began, self.session.principal()).seal(&relay.keys, &state, relay.holds.time());
         let params: Vec<_> = self.asks.iter().map(|ask| ask.request.params().map(input_params)).collect();
         let asked = self.asks.iter().zip(&params);
         let asked: Vec<_> =

@@ -1,6 +1,7 @@
 //! What a client without a session carries from a request to its retry: sealed, so that it can be neither read nor
 //! changed, and bound to the request that it came with (specification, `basic/patterns/mrtr`).
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -14,7 +15,7 @@ use crate::wire::{Message, members};
 
 /// What they are sealed for.
 const PURPOSE: &str = "request state";
-/// Whose they are. To come: the principal.
+/// Whose they are where callers need not prove who they are. A principal's text has a space in it.
 const ANYBODY: &str = "anon";
 
 /// What a state says.
@@ -43,8 +44,8 @@ pub(in crate::relay) struct Bound {
 }
 
 impl Bound {
-    /// What `request` asks for: the name or URI and the arguments, as its client knows them.
-    pub(in crate::relay) fn to(request: &Message) -> Self {
+    /// What `request` asks for: the name or URI and the arguments, as its client knows them; and for whom.
+    pub(in crate::relay) fn to(request: &Message, principal: Option<&Arc<str>>) -> Self {
         let params = request.params().unwrap_or("{}");
         let found = members(params, ["name", "uri", "arguments"]).unwrap_or_default();
         let mut text = Vec::new();
@@ -55,7 +56,8 @@ impl Bound {
             text.extend_from_slice(part.as_bytes());
         }
         let asked = URL_SAFE_NO_PAD.encode(digest(&SHA256, &text));
-        Self { method: request.method().into(), asked, principal: ANYBODY.into() }
+        let principal = principal.map_or(ANYBODY, |principal| principal).into();
+        Self { method: request.method().into(), asked, principal }
     }
 
     /// `state` for the client, good for `time`.
@@ -112,13 +114,15 @@ mod tests {
     }
 
     fn call(arguments: &str) -> Bound {
-        Bound::to(&request("tools/call", &format!(r#"{{"name":"a","arguments":{arguments}}}"#)))
+        Bound::to(&request("tools/call", &format!(r#"{{"name":"a","arguments":{arguments}}}"#)), None)
     }
 
     #[test]
     fn opens_only_with_the_request_that_it_came_with() {
         let keys = Keyring::random();
-        let bound = call(r#"{"x":1,"y":[{"b":1.50,"a":2}]}"#);
+        let to = |method: &str, params: &str| Bound::to(&request(method, params), None);
+        let began = request("tools/call", r#"{"name":"a","arguments":{"x":1,"y":[{"b":1.50,"a":2}]}}"#);
+        let bound = Bound::to(&began, None);
         let server = State::Servers { server: "git_hub".into(), raw: "\"line\\nline\"".into() };
         for state in [State::Held(u128::MAX - 7), server, State::Again(Script::default())] {
             let sealed = bound.seal(&keys, &state, HOUR);
@@ -128,16 +132,10 @@ mod tests {
             let others = [
                 call(r#"{"x":1,"y":[{"b":1.50,"a":3}]}"#),
                 call("{}"),
-                Bound::to(&request(
-                    "tools/call",
-                    r#"{"name":"b","arguments":{"x":1,"y":[{"b":1.50,"a":2}]}}"#,
-                )),
-                Bound::to(&request(
-                    "prompts/get",
-                    r#"{"name":"a","arguments":{"x":1,"y":[{"b":1.50,"a":2}]}}"#,
-                )),
-                Bound::to(&request("resources/read", r#"{"uri":"a"}"#)),
-                Bound { principal: "somebody else".into(), ..bound.clone() },
+                to("tools/call", r#"{"name":"b","arguments":{"x":1,"y":[{"b":1.50,"a":2}]}}"#),
+                to("prompts/get", r#"{"name":"a","arguments":{"x":1,"y":[{"b":1.50,"a":2}]}}"#),
+                to("resources/read", r#"{"uri":"a"}"#),
+                Bound::to(&began, Some(&"keys alice".into())),
             ];
             for other in others {
                 assert_eq!(other.open(&keys, &sealed), Err(BadState), "{other:?}");
@@ -152,7 +150,7 @@ mod tests {
 
     #[test]
     fn arguments_that_are_none_and_numbers_of_any_size_are_told_apart() {
-        let with = |params: &str| Bound::to(&request("tools/call", params));
+        let with = |params: &str| Bound::to(&request("tools/call", params), None);
         assert_eq!(with(r#"{"name":"a"}"#), with(r#"{"name":"a","arguments":null}"#));
         assert_ne!(with(r#"{"name":"a"}"#), with(r#"{"name":"a","arguments":{}}"#));
         assert_ne!(call(r#"{"n":1e400}"#), call(r#"{"n":1e401}"#));

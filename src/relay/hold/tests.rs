@@ -33,7 +33,7 @@ impl World {
         let capabilities = r#"{"elicitation":{},"sampling":{},"roots":{}}"#.into();
         let agreed = Agreed { revision: "2026-07-28".into(), capabilities, client: String::new() };
         let session = self.sessions.guest("", agreed, level);
-        Caller { session, view: View::All, events: false, shown: Shown::default() }
+        Caller { session, view: View::All, events: false, shown: Shown::default(), handed: None }
     }
 
     /// Makes the call, whose server asks `questions` one after the other, or all at once, and answers with what it heard.

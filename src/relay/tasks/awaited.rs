@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::Whose;
 use crate::catalog::Route;
 use crate::mcp::{Retry, Shown, method};
 use crate::metrics::Held;
@@ -36,7 +37,8 @@ const ID: &str = "trunkline-task";
 #[derive(Debug, Default)]
 pub(in crate::relay) struct Awaited(Mutex<HashMap<Key, Arc<Open>>>);
 
-type Key = (ServerName, Bytes);
+/// Whose task it is as well: servers that each caller reaches by himself may give two callers the same id.
+type Key = (ServerName, Option<Arc<str>>, Bytes);
 
 /// A task that is waited for.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl Relay {
         route: &Route,
     ) -> Option<Arc<Open>> {
         let mut all = self.awaited.all();
-        let entry = match all.entry((route.server.clone(), route.name.clone())) {
+        let entry = match all.entry((route.server.clone(), request.whose().cloned(), route.name.clone())) {
             Entry::Occupied(entry) => return Some(entry.get().clone()),
             Entry::Vacant(entry) => entry,
         };
@@ -95,7 +97,8 @@ impl Relay {
             quoted(&request.name)
         );
         let message = Message::parse(text.into(), DEPTH).ok()?;
-        let caller = Caller { session: session.clone(), view, events: true, shown: Shown::default() };
+        let (shown, handed) = (Shown::default(), request.errand.handed.clone());
+        let caller = Caller { session: session.clone(), view, events: true, shown, handed };
         let (upstream, way) = (upstream.clone(), route.clone());
         let run = move |errand, message| wait(errand, message, upstream, way);
         let call = self.started(&caller, message, true, None, run).ok()?;
@@ -140,13 +143,17 @@ async fn wait(errand: Errand, message: Message, upstream: Arc<Upstream>, route: 
 }
 
 impl Awaited {
-    /// Gives the task at `route` those answers that a `tasks/update` has. What else it has means nothing.
-    pub(in crate::relay) fn deliver(&self, route: &Route, update: &Message) -> Result<(), Refusal> {
+    /// Gives the task of `whose` at `route` those answers that a `tasks/update` has. What else it has means nothing.
+    pub(in crate::relay) fn deliver(
+        &self,
+        whose: Whose<'_>,
+        route: &Route,
+        update: &Message,
+    ) -> Result<(), Refusal> {
         let said = Retry::read(update).map_err(Refusal::BadParams)?;
         let said = said.ok_or_else(|| Refusal::BadParams("`inputResponses` is missing".into()))?;
-        let Some(open) = self.all().get(&(route.server.clone(), route.name.clone())).cloned() else {
-            return Ok(());
-        };
+        let key = (route.server.clone(), whose.cloned(), route.name.clone());
+        let Some(open) = self.all().get(&key).cloned() else { return Ok(()) };
         let asked = open.asked.borrow().clone();
         let mut answered = Vec::new();
         for (key, at) in said.responses {

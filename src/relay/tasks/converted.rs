@@ -40,10 +40,12 @@ impl Request {
         }
         let (server, count) = (upstream.server(), self.count(upstream));
         let answer = match self.message.method() {
-            method::TASKS_UPDATE => match self.errand.relay.awaited.deliver(&route, &self.message) {
-                Ok(()) => own("{}"),
-                Err(refusal) => return self.refuse(&refusal),
-            },
+            method::TASKS_UPDATE => {
+                match self.errand.relay.awaited.deliver(self.whose(), &route, &self.message) {
+                    Ok(()) => own("{}"),
+                    Err(refusal) => return self.refuse(&refusal),
+                }
+            }
             method::TASKS_CANCEL => self.stopped(upstream, &server, &route).await,
             _ => self.detailed(upstream, &server, &route).await,
         };

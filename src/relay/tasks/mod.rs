@@ -8,6 +8,7 @@ mod converted;
 mod modern;
 mod told;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -30,7 +31,7 @@ use crate::wire::{self, Kind, Message, Span, elements, members, quoted};
 
 /// The member of `_meta` that says to which task a message belongs.
 const RELATED: &str = "io.modelcontextprotocol/related-task";
-/// What ids are sealed for. To come: the principal.
+/// What ids are sealed for.
 const PURPOSE: &str = "task";
 /// Most tasks of one session that are remembered, the newest.
 const MOST: usize = 256;
@@ -111,32 +112,45 @@ impl Ledger {
     }
 }
 
+/// A session's principal, as others know it.
+pub(super) type Whose<'a> = Option<&'a Arc<str>>;
+
+/// What ids of tasks are sealed for that are `whose`: nobody else's id opens.
+fn purpose(whose: Whose<'_>) -> Cow<'static, str> {
+    whose.map_or(Cow::Borrowed(PURPOSE), |principal| Cow::Owned(format!("{PURPOSE} {principal}")))
+}
+
 impl Relay {
-    /// The id, as JSON, under which clients know the task that `server` knows by the id `raw`, JSON as well.
-    fn seal_task(&self, server: &ServerName, raw: &str) -> String {
-        quoted(&format!("t{}", self.keys.name(PURPOSE, format!("{server}\n{raw}").as_bytes())))
+    /// The id, as JSON, under which clients of `whose` know the task that `server` knows by the id `raw`, JSON as well.
+    fn seal_task(&self, whose: Whose<'_>, server: &ServerName, raw: &str) -> String {
+        quoted(&format!("t{}", self.keys.name(&purpose(whose), format!("{server}\n{raw}").as_bytes())))
     }
 
-    /// Whose task an id of ours is, and the server's own id as JSON.
-    fn open_task(&self, id: &str) -> Option<(ServerName, String)> {
-        let plain = self.keys.named(PURPOSE, id.strip_prefix('t')?)?;
+    /// Whose server's task an id of ours is, and the server's own id as JSON.
+    fn open_task(&self, whose: Whose<'_>, id: &str) -> Option<(ServerName, String)> {
+        let plain = self.keys.named(&purpose(whose), id.strip_prefix('t')?)?;
         let (server, raw) = std::str::from_utf8(&plain).ok()?.split_once('\n')?;
         Some((ServerName::expose(server), raw.to_owned()))
     }
 
-    /// Whose task an id of ours is.
-    pub(super) fn server_of_task(&self, id: &str) -> Option<ServerName> {
-        self.open_task(id).map(|(server, _)| server)
+    /// Whose server's task an id of ours is.
+    pub(super) fn server_of_task(&self, whose: Whose<'_>, id: &str) -> Option<ServerName> {
+        self.open_task(whose, id).map(|(server, _)| server)
     }
 
     /// `message` of `server` with our ids of tasks in it, if it has any.
-    pub(super) fn seal_tasks(&self, server: &ServerName, message: &Message) -> Option<Message> {
-        self.replaced(message, |raw| raw.starts_with('"').then(|| self.seal_task(server, raw)))
+    pub(super) fn seal_tasks(
+        &self,
+        whose: Whose<'_>,
+        server: &ServerName,
+        message: &Message,
+    ) -> Option<Message> {
+        self.replaced(message, |raw| raw.starts_with('"').then(|| self.seal_task(whose, server, raw)))
     }
 
     /// A client's `message` with servers' own ids of tasks in it, if it has any of ours.
-    pub(super) fn open_tasks(&self, message: &Message) -> Option<Message> {
-        self.replaced(message, |raw| Some(self.open_task(&wire::Text::of(raw)?)?.1))
+    pub(super) fn open_tasks(&self, whose: Whose<'_>, message: &Message) -> Option<Message> {
+        self.replaced(message, |raw| Some(self.open_task(whose, &wire::Text::of(raw)?)?.1))
     }
 
     fn replaced(&self, message: &Message, other: impl Fn(&str) -> Option<String>) -> Option<Message> {
@@ -152,7 +166,7 @@ impl Relay {
 
     /// Where the task goes that a client knows as `id`, if its server is in the client's view.
     pub(super) fn task(&self, snapshot: &Snapshot, request: &Request) -> Option<Route> {
-        let (server, raw) = self.open_task(&request.name)?;
+        let (server, raw) = self.open_task(request.whose(), &request.name)?;
         let inside = snapshot.catalog.servers(&request.errand.view).any(|name| *name == server);
         inside.then(|| Route::to(server, raw.into()))
     }
@@ -225,7 +239,10 @@ impl Request {
                 let at = members(task, ["taskId"]).ok().and_then(|[id]| id);
                 let Some((at, raw)) = at.and_then(|at| Some((at.clone(), task.get(at)?))) else { continue };
                 if let (true, Some((before, after))) = (known.has(server, raw), around(task, &at)) {
-                    tasks.push(format!("{before}{}{after}", self.errand.relay.seal_task(server, raw)));
+                    tasks.push(format!(
+                        "{before}{}{after}",
+                        self.errand.relay.seal_task(self.whose(), server, raw)
+                    ));
                 }
             }
             match cursor.and_then(|cursor| page.get(cursor)).filter(|cursor| *cursor != "null") {

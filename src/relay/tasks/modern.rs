@@ -40,7 +40,7 @@ impl Request {
         let Some((result, task)) = started else { return Ok(created) };
         let id = result.get(task.id.clone()).unwrap_or_default();
         let done = self.watched(upstream, server, id, task.clone(), last).await;
-        if matches!(done, Err(Broken::Cancelled | Broken::Silent(_))) {
+        if matches!(done, Err(Broken::Cancelled | Broken::Silent(_) | Broken::Ending)) {
             self.end_task(upstream, id);
         }
         done

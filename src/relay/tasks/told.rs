@@ -55,7 +55,7 @@ impl Relay {
     ) -> (Vec<Box<str>>, Looking) {
         let snapshot = self.fleet.snapshot();
         let is_known = |id: &str| {
-            let server = self.server_of_task(id);
+            let server = self.server_of_task(caller.session.principal(), id);
             server.is_some_and(|server| snapshot.catalog.servers(&caller.view).any(|name| *name == server))
         };
         let known: Vec<_> = tasks.into_iter().filter(|id| is_known(id)).take(MOST).collect();
@@ -71,8 +71,8 @@ impl Relay {
                 method::TASKS_GET,
                 quoted(id)
             );
-            let (view, shown) = (caller.view.clone(), Shown::default());
-            let caller = Caller { session: caller.session.clone(), view, events: false, shown };
+            let (view, shown, handed) = (caller.view.clone(), Shown::default(), caller.handed.clone());
+            let caller = Caller { session: caller.session.clone(), view, events: false, shown, handed };
             looking.spawn(self.clone().look(caller, look.into(), tell.clone()));
         }
         (known, Looking { told: Some(told), _looking: looking })

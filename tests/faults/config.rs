@@ -1,1 +1,0 @@
-//! Section E: the configuration and its reload.

@@ -1,1 +1,0 @@
-//! Section F: the process, the operating system, Kubernetes.

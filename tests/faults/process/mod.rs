@@ -1,0 +1,4 @@
+//! Section F: the process, its signals, its machine.
+
+mod drain;
+mod signals;

@@ -1,0 +1,70 @@
+//! Answers that break off, or are none.
+
+use std::sync::Arc;
+
+use crate::support::{Act, Client, Ending, Fake, Relay, Reply, Script, World, entries, file, join};
+
+/// The text of a tool's result.
+fn said(answer: &serde_json::Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn fault_076_an_answer_that_breaks_off_fails_its_call_alone() {
+    let up = Fake::faulty(Script::answering(|seen| {
+        let whole = seen.answer(r#"{"content":[{"type":"text","text":"here"}]}"#);
+        let half = &whole[..whole.len() / 2];
+        let head = "HTTP/1.1 200 .\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n";
+        let event = format!("event: message\ndata: {half}");
+        let acts = match seen.params()["arguments"]["how"].as_str() {
+            Some("nothing") => vec![Act::Reset],
+            Some("head") => vec![Act::bytes(head), Act::Reset],
+            Some("json") => vec![Act::bytes(format!("{head}{half}")), Act::Close],
+            Some("event") => vec![Act::events(), Act::bytes(event), Act::Close],
+            Some("events") => {
+                vec![Act::events(), Act::event(r#"{"jsonrpc":"2.0","method":"notifications/x"}"#), Act::Reset]
+            }
+            _ => return Reply::Text(whole),
+        };
+        Reply::Raw(acts)
+    }));
+    let other = Fake::http(Script::default());
+    let servers = entries(&[("up", up.entry()), ("other", other.entry())]);
+    let world = World::start(&file("", &servers)).await.ready().await;
+    let client = Client::open(&world, "/mcp").await;
+    for how in ["nothing", "head", "json", "event", "events"] {
+        let how_so = format!(r#"{{"how":"{how}"}}"#);
+        let broken = client.call("who_mcp_up", &how_so);
+        let good =
+            join((0..20).map(|n| client.call(if n % 2 == 0 { "who_mcp_up" } else { "who_mcp_other" }, "{}")));
+        let (broken, good) = tokio::join!(broken, good);
+        assert_eq!(broken["result"]["isError"], true, "{how}: {broken}");
+        assert!(said(&broken).contains("server up"), "{how}: {broken}");
+        assert!(said(&broken).contains("may or may not have taken effect"), "{how}: {broken}");
+        assert!(good.iter().all(|answer| said(answer) == "here"), "{how}: {good:?}");
+    }
+    assert_eq!(up.seen_of("tools/call").len(), 5 + 5 * 10, "a call was sent twice");
+    assert_eq!(world.server("up").await["state"], "ready");
+}
+
+#[tokio::test]
+async fn fault_076_a_network_that_cuts_fails_the_calls_on_it_alone() {
+    let up = Fake::http(Script {
+        call: Arc::new(|_| {
+            Reply::Result(format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, "x".repeat(1 << 20)))
+        }),
+        ..Script::default()
+    });
+    let relay = Relay::to(&up.entry());
+    let world =
+        World::start(&file("", &entries(&[("up", relay.entry(r#", "timeout": "2s""#))]))).await.ready().await;
+    let client = Client::open(&world, "/mcp").await;
+    for ending in [Ending::Close, Ending::HalfClose, Ending::Reset] {
+        relay.weather(|weather| weather.cut = Some((1 << 19, ending)));
+        let broken = client.call("who_mcp_up", "{}").await;
+        assert_eq!(broken["result"]["isError"], true, "{ending:?}");
+        relay.weather(|weather| weather.cut = None);
+        assert_eq!(said(&client.call("who_mcp_up", "{}").await).len(), 1 << 20, "{ending:?}");
+    }
+    assert_eq!(up.seen_of("tools/call").len(), 6, "a call was sent twice");
+}
