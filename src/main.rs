@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use trunkline::app::{self, Exit, Origin, log};
 
 /// See Cargo.toml for why.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
