@@ -135,10 +135,12 @@ async fn fault_102_a_thousand_streams_are_closed_within_a_second() {
             log.iter().find(|line| line["message"].as_str().is_some_and(|said| said.starts_with(what)));
         milliseconds(line.unwrap()["timestamp"].as_str().unwrap())
     };
-    // It ends once the last of them is closed. By its own clock: this test has a thousand connections to read from.
+    // It ends once the last of them is closed. By its own clock: this test has a thousand connections to read from. A
+    // build without optimisations, among other tests, takes several times as long.
     let took = Duration::from_millis(at("ended").saturating_sub(at("ending")));
     eprintln!("{STREAMS} streams: all were closed after {took:?}, and read to the end after {closed:?}");
-    assert!(took <= Duration::from_secs(1), "{took:?}");
+    let most = Duration::from_secs(if cfg!(debug_assertions) { 4 } else { 1 });
+    assert!(took <= most, "{took:?}");
     assert!(closed <= SOON, "{closed:?}");
 }
 
