@@ -90,7 +90,7 @@ impl Server {
                 () = self.ended.cancelled() => return,
                 () = sleep(LOOK) => {
                     // Two looks: what has just been answered is still on its way.
-                    let now = peer.is_idle() && !peer.is_stalled();
+                    let now = peer.alive() == 0 && !peer.is_stalled();
                     if idle && now {
                         return;
                     }
