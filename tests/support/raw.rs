@@ -79,7 +79,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Raw<T> {
             if self.io.write_all(&[*byte]).await.is_err() {
                 return true;
             }
-            let mut more = [0; 4096];
+            let mut more = [0; 256];
             match timeout(rest, self.io.read(&mut more)).await {
                 Ok(Ok(0) | Err(_)) => return true,
                 Ok(Ok(count)) => {

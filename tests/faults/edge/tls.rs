@@ -98,7 +98,7 @@ async fn fault_018_handshakes_that_are_none_are_closed() {
     for start in [
         &b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"[..],
         &[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0], // a hello of one byte
-        &[&[0x16, 3, 1, 0xff, 0xff][..], &[0; 65_535]].concat(), // and one far too long
+        &[&[0x16, 3, 1, 0xff, 0xff][..], &vec![0; 65_535]].concat(), // and one far too long
         &old_hello(1),
         &old_hello(2),
         &[0x80, 0x2e, 1, 3, 0], // of SSL 2
