@@ -13,6 +13,7 @@ mod limits;
 mod model;
 mod near;
 mod node;
+mod personal;
 mod placeholder;
 mod problem;
 mod reach;
@@ -40,12 +41,14 @@ pub use change::Change;
 pub use limits::Limits;
 pub use model::{
     Config, EdgeTls, Http, HttpTransport, Instructions, Protocol, Reach, Scope, Server, Stdio, Tls, Tools,
-    UriMode, ViewRules,
+    UriMode,
 };
+pub use personal::{Blank, Lacking, Personal, Values};
 pub use problem::{Problem, Severity};
 pub use roots::Root;
 pub use schema::schema;
 pub use source::{Machine, Source, World};
+pub use views::ViewRules;
 
 use reader::Reader;
 

@@ -13,8 +13,10 @@ use indexmap::IndexMap;
 use super::auth::Auth;
 use super::care::Care;
 use super::limits::Limits;
+use super::personal::Personal;
 use super::roots::Root;
-use crate::names::{Naming, ServerName, Style};
+use super::views::ViewRules;
+use crate::names::{Naming, ServerName};
 
 /// The whole file, checked. Two of them are compared by [`Change::between`](super::Change::between).
 #[derive(Clone, PartialEq)]
@@ -43,8 +45,12 @@ pub struct Config {
     pub session_keys: Vec<[u8; 32]>,
     /// TLS of the MCP endpoint, if it speaks it.
     pub tls: Option<EdgeTls>,
+    /// Where the last known lists are kept, and a key for sessions where `session_keys` has none.
+    pub catalog_cache: Option<PathBuf>,
     /// Sizes, counts and times that hold for the whole process.
     pub limits: Limits,
+    /// The headers of callers that servers get (`{{header.NAME}}`).
+    pub handed: Vec<HeaderName>,
     /// The servers in the order of the file: the order of every list.
     pub servers: IndexMap<ServerName, Arc<Server>>,
 }
@@ -65,7 +71,9 @@ impl Default for Config {
             views: IndexMap::new(),
             session_keys: vec![],
             tls: None,
+            catalog_cache: None,
             limits: Limits::default(),
+            handed: vec![],
             servers: IndexMap::new(),
         }
     }
@@ -139,6 +147,8 @@ pub struct Server {
     pub updated_at: Option<u64>,
     /// What the placeholders of its entry stood for: kept out of every text that is shown.
     pub secrets: Vec<String>,
+    /// What of `reach` each caller fills in; then nothing can be sent before somebody calls.
+    pub personal: Option<Arc<Personal>>,
 }
 
 impl Server {
@@ -166,6 +176,7 @@ impl Server {
             instructions: Instructions::default(),
             updated_at: None,
             secrets: vec![],
+            personal: None,
         }
     }
 }
@@ -306,6 +317,10 @@ pub enum Scope {
     Shared,
     /// For one session.
     Session,
+    /// For one principal.
+    Principal,
+    /// For one request: opened for it, and closed after it.
+    Request,
 }
 
 /// What models are told of a server.
@@ -318,32 +333,4 @@ pub enum Instructions {
     Text(String),
     /// Nothing.
     None,
-}
-
-/// A view of the operator's making: what it takes from the servers' own settings and what it changes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ViewRules {
-    /// Which servers are in it, in the order of its lists; all, in the order of the file, where absent.
-    pub servers: Option<Vec<ServerName>>,
-    /// Globs on the servers' own names of tools, beside those of each server; empty allows all.
-    pub allow: Vec<String>,
-    /// Globs on the servers' own names of tools; denied even if allowed.
-    pub deny: Vec<String>,
-    /// In place of every server's own style.
-    pub style: Option<Style>,
-    /// In place of every server's own delimiter.
-    pub delimiter: Option<String>,
-    /// In place of the file's [`Config::describe_origin`].
-    pub describe_origin: Option<bool>,
-}
-
-impl ViewRules {
-    /// How the view names the things of a server whose own naming is `own`.
-    pub fn naming(&self, own: &Naming) -> Naming {
-        Naming {
-            style: self.style.unwrap_or(own.style),
-            delimiter: self.delimiter.clone().unwrap_or_else(|| own.delimiter.clone()),
-            max_length: own.max_length,
-        }
-    }
 }

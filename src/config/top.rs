@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use hyper::header::HeaderName;
 use indexmap::IndexMap;
 use url::Url;
 
@@ -37,12 +38,49 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
         limits: limits(reader, &fields),
         session_keys: session_keys::read(reader, &fields),
         tls: tls(reader, &fields),
+        catalog_cache: reader.text(&fields, "catalogCache").map(|path| reader.source().directory.join(path)),
         views: views::read(reader, &fields, &servers),
         servers: servers.into_iter().map(|(_, server)| (server.name.clone(), server)).collect(),
+        handed: vec![],
         naming,
     };
     exposure(reader, &fields, &config);
-    Some(Config { servers: others(reader, &fields, config.servers, config.listen), ..config })
+    let servers = others(reader, &fields, config.servers, config.listen);
+    let handed = handed(reader, &fields, &servers, config.auth.is_some());
+    Some(Config { servers, handed, ..config })
+}
+
+/// The headers of callers that servers get, and what is odd about it.
+fn handed(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    servers: &Servers,
+    authenticated: bool,
+) -> Vec<HeaderName> {
+    let place = fields.given("mcpServers").map_or(fields.place, |entry| entry.place);
+    let mut handed: Vec<HeaderName> = vec![];
+    for (server, personal) in servers.values().filter_map(|server| Some((server, server.personal.as_ref()?)))
+    {
+        let key = shown(&server.key);
+        if personal.asks_who() && !authenticated {
+            let message = format!(
+                "server {key} wants to know who calls, and there is no `auth`: its calls are refused"
+            );
+            reader.warn(place, message);
+        }
+        for name in personal.headers() {
+            if authenticated && matches!(name.as_str(), "authorization" | "x-api-key") {
+                let message = format!(
+                    "server {key} is given the header `{name}` of callers, which may be their key to trunkline itself"
+                );
+                reader.warn(place, message);
+            }
+            if !handed.contains(name) {
+                handed.push(name.clone());
+            }
+        }
+    }
+    handed
 }
 
 /// Leaves out what is ourselves: the file of an editor that already uses us has us in it, and we would list our own tools
