@@ -181,12 +181,12 @@ async fn fault_105_answers_beyond_the_memory_fail_alone_and_are_given_back() {
     };
     let (answers, ()) = tokio::join!(calls, small);
     let whole = answers.iter().filter(|answer| answer.text.len() > SIZE).count();
-    let told = answers.iter().filter(|answer| answer.text.contains("too large beside")).count();
+    let told = answers.iter().filter(|answer| answer.text.contains("too large for the memory")).count();
     let shed = answers.iter().filter(|answer| answer.status == 503).count();
     let grown = process::rss(world.pid()).saturating_sub(before);
     eprintln!("12 answers of 10 MiB: {whole} whole, {told} refused, {shed} shed; {grown} KiB more resident");
     assert!(whole >= 1 && told >= 1 && whole + told + shed == 12, "{whole} {told} {shed}");
-    assert!(grown < 90 << 10, "{grown} KiB");
+    assert!(grown < 150 << 10, "{grown} KiB"); // without a bound 12 of them and their copies
     until("all is given back", async || (count(&world, "trunkline_buffered_bytes").await == 0).then_some(()))
         .await;
     assert!(client.call("who_mcp_up", r#"{"x":"large"}"#).await.to_string().len() > SIZE, "one has room");
