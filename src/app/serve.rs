@@ -156,7 +156,7 @@ async fn start(
         );
         reload.tls = tls;
         let stop = stop.clone();
-        async move { stop.run_until_cancelled(reload.run(&parsed, hangup)).await.unwrap_or_default() }
+        async move { stop.run_until_cancelled(Box::pin(reload.run(&parsed, hangup))).await.unwrap_or_default() }
     });
     metrics.reloaded(true);
     tracing::info!(%bound, admin = %admin_bound, servers = config.servers.len(), "listening");
