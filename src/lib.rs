@@ -147,6 +147,15 @@
 //! loudest [`LevelWish`](upstream::LevelWish) is the level. After a reconnect both are told anew, after a reload by the
 //! successor.
 //!
+//! **The edge.** [`front`] believes no client. Each connection has a [`front::Peer`], a few counters that whoever works
+//! for it turns: by them, and by one timer a connection, the slow, the silent and the flooding are found without asking,
+//! locking or timing anything per request. Its socket gives up on writes that stand still and on bytes that move nothing,
+//! and looks for heads that frame their body twice; a stream of HTTP/2 whose client leaves no window open is ended by the
+//! executor that runs it. Bodies are read up to a size, at a least speed, and as far as [`memory`] goes, in which large
+//! answers count from the server's first byte to the client's last. Calls in flight count in the [`session::Session`] and
+//! in all of them: at the limit a client is told at once to come again, and nobody takes more places than he leaves. A
+//! call that panics is answered with `-32603` where it is polled, a request in the connection that it came by.
+//!
 //! **The end.** SIGTERM fails `/readyz`, waits `drainDelay`, takes no more connections, gives calls in flight
 //! `drainTimeout` (those whose clients hung up, too), then ends streams, links and children. A second at the most, or a
 //! quarter of that time, is for telling: [`clock::Clock::end`] makes every deadline of a call due at once, so each is
@@ -334,6 +343,17 @@
 //!   is remembered.
 //! - **Modern clients share the keeper's link**, also of a server that gives sessions: they have no stay for which it could keep
 //!   anything. `interactive: true` gives each call one of its own, for as long as it is held.
+//! - **Answers that are being sent count as memory, and are never refused for it**: they are there already. What is refused
+//!   is the next large thing, from a client or a server. So the budget can be exceeded by what was under way.
+//! - **A client takes no more places than it leaves**: with `own` calls in flight it gets another only while more than
+//!   `own` places are free. That shares them without a table of clients; a client is a session, and one without sessions
+//!   a connection, which has a limit of its own.
+//! - **A head with two lengths is refused by us, not by hyper**, which takes one and closes after the answer: something
+//!   before us may have taken the other. It is seen in the raw bytes, since hyper hides it.
+//! - **Header limits are checked twice**: hyper has to read more than they allow to be able to say which was too long.
+//! - **Large answers go into HTTP/2 in pieces**: what is in its own queue can wait for a window for ever, unseen.
+//! - **A connection that ends is looked at, not asked**: after GOAWAY an idle client owes us nothing, and hyper would wait.
+//! - **Descriptors, not connections, run out first**: accepting then rests, and nobody is cut.
 //! - **What was missed is forgotten with the snapshot.** The relay remembers for ten seconds for which unknown tools it
 //!   asked a server again; a reconnect, a changed list and a reload each publish a snapshot, so none of them needs to
 //!   tell it.

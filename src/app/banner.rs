@@ -12,7 +12,8 @@ pub(super) fn print(bound: SocketAddr, admin: SocketAddr, file: Option<&Path>, c
 }
 
 fn text(bound: SocketAddr, admin: SocketAddr, file: Option<&Path>, config: &Config) -> String {
-    let url = format!("http://{bound}/mcp");
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{bound}/mcp");
     let source = match file {
         Some(file) => format!("{} (saved changes are taken over)", file.display()),
         None => format!("built in, since there is no {}", super::load::DEFAULT),

@@ -77,15 +77,15 @@ pub fn start(filter: &str, format: Format) -> Result<Log, String> {
         })
         .map_err(|error| format!("no thread for the log: {error}"))?;
     let last = lines.clone();
-    let lost = Arc::new(AtomicU64::new(0));
-    let lines = Lines { lines, dropped, lost: lost.clone() };
+    let total = Arc::new(AtomicU64::new(0));
+    let lines = Lines { queue: lines, dropped, lost: total.clone() };
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines).with_target(false);
     match format {
         Format::Text => subscriber.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).try_init(),
         Format::Json => subscriber.json().flatten_event(true).with_current_span(false).try_init(),
     }
     .map_err(|error| error.to_string())?;
-    Ok(Log { lines: last, lost, written })
+    Ok(Log { lines: last, lost: total, written })
 }
 
 /// An empty line ends the writer: a real one is never empty.
@@ -111,7 +111,7 @@ fn write(lines: &Receiver<Vec<u8>>, dropped: &AtomicU64) {
 
 #[derive(Debug, Clone)]
 struct Lines {
-    lines: SyncSender<Vec<u8>>,
+    queue: SyncSender<Vec<u8>>,
     dropped: Arc<AtomicU64>,
     lost: Arc<AtomicU64>,
 }
@@ -141,7 +141,7 @@ impl io::Write for Line<'_> {
 
 impl Drop for Line<'_> {
     fn drop(&mut self) {
-        if self.lines.lines.try_send(std::mem::take(&mut self.text)).is_err() {
+        if self.lines.queue.try_send(std::mem::take(&mut self.text)).is_err() {
             self.lines.dropped.fetch_add(1, Ordering::Relaxed);
             self.lines.lost.fetch_add(1, Ordering::Relaxed);
         }

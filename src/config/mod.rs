@@ -9,6 +9,7 @@ mod care;
 mod change;
 mod env_file;
 mod keys;
+mod limits;
 mod model;
 mod near;
 mod node;
@@ -37,9 +38,10 @@ use std::path::PathBuf;
 pub use auth::{ApiKey, Auth, sha256};
 pub use care::{Breaker, Care, Retry};
 pub use change::Change;
+pub use limits::Limits;
 pub use model::{
-    Config, EdgeTls, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Scope, Server, Stdio, Tls,
-    Tools, UriMode,
+    Config, EdgeTls, Http, HttpTransport, Instructions, Protocol, Reach, Scope, Server, Stdio, Tls, Tools,
+    UriMode,
 };
 pub use personal::{Blank, Lacking, Personal, Values};
 pub use problem::{Problem, Severity};

@@ -8,7 +8,8 @@ use indexmap::IndexMap;
 use url::Url;
 
 use super::keys::{ADMIN, EDGE_TLS, LIMITS, TOP};
-use super::model::{Config, EdgeTls, Limits, Reach, Server};
+use super::limits::Limits;
+use super::model::{Config, EdgeTls, Reach, Server};
 use super::near::nearest;
 use super::node::{Entry, Node, Value};
 use super::problem::{Place, shown, shown_all};

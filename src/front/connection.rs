@@ -45,8 +45,9 @@ const PING: Duration = Duration::from_secs(30);
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// An HTTP/2 connection without streams is kept for so many times the time that headers may take.
 const IDLE: u32 = 6;
-/// How often a connection that ends is looked at.
+/// How often a connection that ends is looked at: seldom where it is busy.
 const LOOK: Duration = Duration::from_millis(50);
+const LOOKS: Duration = Duration::from_millis(400);
 
 impl Server {
     pub(super) async fn connection<S: Serve>(self: Arc<Self>, socket: TcpStream, service: Arc<S>) {
@@ -83,18 +84,20 @@ impl Server {
             }
         }
         connection.as_mut().graceful_shutdown();
-        let mut idle = false;
+        // An idle client may be saying something just now; at the end of the process nobody waits for that.
+        let enough = if self.closing.is_cancelled() { 2 } else { 20 };
+        let (mut still, mut pause) = (0, LOOK);
         loop {
             tokio::select! {
                 ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&peer, &*error)),
                 () = self.ended.cancelled() => return,
-                () = sleep(LOOK) => {
-                    // Two looks: what has just been answered is still on its way.
-                    let now = peer.is_idle() && !peer.is_stalled();
-                    if idle && now {
+                () = sleep(pause) => {
+                    // More than one look: what has just been answered is still on its way.
+                    let is_still = peer.alive() == 0 && !peer.is_stalled();
+                    (still, pause) = if is_still { (still + 1, LOOK) } else { (0, LOOKS.min(2 * pause)) };
+                    if still >= enough {
                         return;
                     }
-                    idle = now;
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! Bodies of requests: up to their limit, in their time, as far as there is room.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
@@ -10,11 +12,14 @@ use super::body::Body;
 use super::endpoint::Endpoint;
 use super::peer::Peer;
 use super::refuse::{Turned, refuse};
+use crate::clock::{Late, TICK};
 use crate::memory::{Held, SMALL};
 use crate::metrics::Rejection;
 use crate::wire::Code;
 
-/// How often a slow body is looked at.
+/// Within this time nearly every body is there.
+const SOON: Duration = Duration::from_millis(500);
+/// How often a slow one is looked at.
 const LOOKS: u32 = 6;
 /// Bytes a second that a body must bring at least.
 const SLOWEST: u64 = 1 << 10;
@@ -90,12 +95,15 @@ impl Endpoint {
         if body.size_hint().lower() > 2 * limit as u64 {
             return Err(too_large(limit));
         }
-        let _reading = peer.read();
         let (first, more) = (Bytes::new(), BytesMut::new());
         let mut intake = Intake { body, peer, limit, first, more, held: None };
-        let step = limits.body_timeout / LOOKS;
-        for look in 1..=LOOKS {
-            match self.clock.within(step, intake.whole()).await {
+        let time = limits.body_timeout;
+        let step = time / LOOKS;
+        // Most bodies are here at once, and pay for no more than that.
+        let mut read = self.clock.within(SOON.min(time), intake.whole()).await;
+        let mut waited = SOON.min(time);
+        loop {
+            match read {
                 Ok(Ok(())) => {
                     let Intake { first, more, held, .. } = intake;
                     return Ok((if more.is_empty() { first } else { more.freeze() }, held));
@@ -106,9 +114,17 @@ impl Endpoint {
                     let text = "the body ended early, or is not framed as its head says";
                     return Err(refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, Code::Parse, text));
                 }
-                Err(_) if (intake.len() as u64) < SLOWEST * (step * look).as_secs().max(1) => break,
-                Err(_) => {}
+                Err(Late) if waited >= time => break,
+                Err(Late) if waited >= step && (intake.len() as u64) < SLOWEST * waited.as_secs().max(1) => {
+                    break;
+                }
+                Err(Late) => {}
             }
+            let next = step.min(time.saturating_sub(waited)).max(TICK);
+            waited += next;
+            // Whoever has sent only half of it when the process ends can send it again to another.
+            let more = self.clock.within(next, intake.whole());
+            read = self.closing.run_until_cancelled(more).await.ok_or_else(leaving)?;
         }
         let text = format!(
             "the body came slower than {SLOWEST} bytes a second, or took longer than {:?}",
@@ -116,6 +132,11 @@ impl Endpoint {
         );
         Err(refuse(Rejection::TooSlow, StatusCode::REQUEST_TIMEOUT, Code::InvalidRequest, &text))
     }
+}
+
+fn leaving() -> Turned {
+    let text = "this process ends, and the message has not come whole; send it again";
+    refuse(Rejection::Draining, StatusCode::REQUEST_TIMEOUT, Code::InvalidRequest, text)
 }
 
 fn too_large(limit: usize) -> Turned {

@@ -31,12 +31,11 @@ impl Endpoint {
     pub(super) async fn modern(
         &self,
         view: View,
-        visitor: &Visitor,
+        (visitor, peer): (&Visitor, &Arc<Peer>),
         headers: &HeaderMap,
         accepts: Accepts,
         era: Era,
         message: Message,
-        peer: &Arc<Peer>,
     ) -> Result<Response<Body>, Turned> {
         let envelope = match message.kind() {
             Kind::Request => self.admit(&view, headers, era, &message)?,

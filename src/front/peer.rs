@@ -19,8 +19,6 @@ pub struct Peer {
     looked: AtomicU64,
     /// Requests whose answers have not ended.
     alive: AtomicUsize,
-    /// Those of them whose bodies have not come to their end.
-    reading: AtomicUsize,
     /// Calls of clients without a session.
     calls: AtomicUsize,
     /// It speaks HTTP/2.
@@ -44,7 +42,6 @@ impl Peer {
             moved: AtomicU64::new(0),
             looked: AtomicU64::new(0),
             alive: AtomicUsize::new(0),
-            reading: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             two: AtomicBool::new(false),
             doubtful: AtomicBool::new(false),
@@ -75,18 +72,6 @@ impl Peer {
     /// How many requests have not been answered to their end.
     pub(super) fn alive(&self) -> usize {
         self.alive.load(Ordering::Relaxed)
-    }
-
-    /// Whether nothing is to be waited for: there is no request, or none that has come whole.
-    pub(super) fn is_idle(&self) -> bool {
-        let alive = self.alive();
-        alive == 0 || alive <= self.reading.load(Ordering::Relaxed)
-    }
-
-    /// The body of a request is being read, until the guard is dropped.
-    pub(super) fn read(&self) -> Reading<'_> {
-        self.reading.fetch_add(1, Ordering::Relaxed);
-        Reading(self)
     }
 
     /// An answer was looked at for more, and some was `found`, or the end.
@@ -176,16 +161,6 @@ impl Alive {
 impl Drop for Alive {
     fn drop(&mut self) {
         self.0.alive.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A body that has not come to its end.
-#[derive(Debug)]
-pub(super) struct Reading<'p>(&'p Peer);
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        self.0.reading.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -61,7 +61,7 @@ impl Endpoint {
             Era::Legacy => self.legacy(view, visitor, headers, version, accepts, message).await,
             // In a box, so that a message of a session does not carry the room for it.
             era @ (Era::Modern(_) | Era::Bare) => {
-                Box::pin(self.modern(view, visitor, headers, accepts, era, message, peer)).await
+                Box::pin(self.modern(view, (visitor, peer), headers, accepts, era, message)).await
             }
         }
     }

@@ -50,6 +50,7 @@ impl Dialer {
     }
 
     /// The same, where large answers count in `memory`.
+    #[must_use]
     pub fn within(mut self, memory: Arc<Memory>) -> Self {
         self.memory = memory;
         self

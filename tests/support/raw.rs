@@ -1,5 +1,6 @@
 //! A client that says any bytes it likes: raw TCP, TLS, and frames of HTTP/2.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +79,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Raw<T> {
             if self.io.write_all(&[*byte]).await.is_err() {
                 return true;
             }
-            let mut more = [0; 4096];
+            let mut more = [0; 256];
             match timeout(rest, self.io.read(&mut more)).await {
                 Ok(Ok(0) | Err(_)) => return true,
                 Ok(Ok(count)) => {
@@ -117,7 +118,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Raw<T> {
     }
 
     async fn more(&mut self) -> bool {
-        let mut more = [0; 16 << 10];
+        let mut more = vec![0; 16 << 10];
         match timeout(3 * SOON, self.io.read(&mut more)).await.expect("it says something, or ends") {
             Ok(count) => {
                 self.read.extend_from_slice(&more[..count]);
@@ -143,7 +144,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Raw<T> {
 pub(crate) fn head(client: &Client, more: &str) -> String {
     let mut head = String::from("POST /mcp HTTP/1.1\r\nHost: localhost\r\n");
     for (name, value) in &client.headers {
-        head += &format!("{name}: {}\r\n", value.to_str().unwrap());
+        write!(head, "{name}: {}\r\n", value.to_str().unwrap()).unwrap();
     }
     head + more + "\r\n"
 }

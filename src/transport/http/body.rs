@@ -218,7 +218,7 @@ impl Events {
 
 /// Too many large answers come at once.
 fn no_room() -> Failure {
-    Failure::Cut("its answer is too large beside the others that are on their way; try again".into())
+    Failure::Cut("its answer is too large for the memory that is left beside others; try again".into())
 }
 
 /// Reads what is left of a body that nobody wants, so that its connection can be used again.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{closed, others_are_well, rejected, world};
+use super::{closed, count, others_are_well, rejected, world};
 use crate::support::raw::{Raw, head};
 use crate::support::{Client, Line, Modern, Reply, Script, Step, World, answer, error, join, process, until};
 
@@ -49,7 +49,7 @@ async fn fault_121_calls_beyond_the_limit_are_told_at_once_to_come_again() {
     let (answers, ()) = tokio::join!(waiting, rest);
     assert!(answers.iter().all(|answer| answer["result"]["content"][0]["text"] == "here"));
     assert_eq!(up.seen_of("tools/call").len(), CALLS, "no server heard of the others");
-    assert_eq!(rejected(&world, "busy").await, 2.0);
+    assert_eq!(rejected(&world, "busy").await, 2);
     others_are_well(&world).await;
 }
 
@@ -61,7 +61,7 @@ async fn fault_122_a_client_that_takes_all_it_can_leaves_room_for_others() {
     let texts: Vec<_> = (0..40).map(|_| greedy.request("who_mcp_up", "{}")).collect();
     let asking = join(texts.iter().map(|text| greedy.post(text)));
     let rest = async {
-        until("it has its share", async || (rejected(&world, "busy").await == 30.0).then_some(())).await;
+        until("it has its share", async || (rejected(&world, "busy").await == 30).then_some(())).await;
         let call = other.call("who_mcp_up", "{}");
         let opening = async {
             up.saw(|_| up.seen_of("tools/call").len() == 11).await;
@@ -113,17 +113,17 @@ async fn fault_117_connections_and_streams_beyond_the_limit_are_turned_away() {
         503
     );
     drop(streams);
-    until("there is room again", async || (world.metric("trunkline_streams").await == 0.0).then_some(()))
+    until("there is room again", async || (count(&world, "trunkline_streams").await == 0).then_some(()))
         .await;
     drop(client.listen().await);
     let mut held = join((0..31).map(|_| Raw::open(&world))).await;
     let ends = join(held.iter_mut().map(|raw| raw.ends(Duration::from_secs(1)))).await;
     let turned = ends.into_iter().filter(|ends| *ends).count();
-    assert!((1..10).contains(&turned) && closed(&world, "full").await >= 1.0, "{turned}");
+    assert!((1..10).contains(&turned) && closed(&world, "full").await >= 1, "{turned}");
     let call = line.send(&client, hyper::Method::POST, client.request("who_mcp_up", "{}")).await;
     assert_eq!(call.status(), 200, "who is in stays");
     drop(held);
-    until("there is room again", async || (world.metric("trunkline_connections").await < 20.0).then_some(()))
+    until("there is room again", async || (count(&world, "trunkline_connections").await < 20).then_some(()))
         .await;
     others_are_well(&world).await;
 }
@@ -142,17 +142,15 @@ async fn fault_105_bodies_beyond_the_memory_are_refused_and_it_does_not_grow() {
         raw.say(vec![b' '; BODY]).await;
         held.push(raw);
     }
-    until("some are refused", async || (rejected(&world, "memory").await >= 20.0).then_some(())).await;
+    until("some are refused", async || (rejected(&world, "memory").await >= 20).then_some(())).await;
     let grown = process::rss(world.pid()).saturating_sub(before);
     eprintln!("30 unended bodies of 3 MiB: {grown} KiB more resident");
     assert!(grown < 40 << 10, "{grown} KiB");
     let shed = client.post(&client.request("who_mcp_up", "{}")).await;
     assert!(shed.status == 200 || shed.status == 503 && shed.headers.contains_key("retry-after"), "{shed:?}");
     drop(held);
-    until("all is given back", async || {
-        (world.metric("trunkline_buffered_bytes").await == 0.0).then_some(())
-    })
-    .await;
+    until("all is given back", async || (count(&world, "trunkline_buffered_bytes").await == 0).then_some(()))
+        .await;
     let large = client.request("who_mcp_up", &format!(r#"{{"x":"{}"}}"#, "x".repeat(BODY)));
     assert!(client.ask(&large).await.contains("here"));
     assert!(up.seen_of("tools/call").len() <= 2);
@@ -163,9 +161,12 @@ async fn fault_105_bodies_beyond_the_memory_are_refused_and_it_does_not_grow() {
 async fn fault_105_answers_beyond_the_memory_fail_alone_and_are_given_back() {
     const SIZE: usize = 10 << 20;
     let large = crate::support::text(&"x".repeat(SIZE));
-    let script = Script::answering(move |seen| match seen.text.contains("large") {
-        true => Reply::Result(large.clone()),
-        false => Reply::Result(crate::support::text("here")),
+    let script = Script::answering(move |seen| {
+        if seen.text.contains("large") {
+            Reply::Result(large.clone())
+        } else {
+            Reply::Result(crate::support::text("here"))
+        }
     });
     let (world, _up) = world("buffers: 24MiB", script).await;
     let client = Client::open(&world, "/mcp").await;
@@ -180,16 +181,14 @@ async fn fault_105_answers_beyond_the_memory_fail_alone_and_are_given_back() {
     };
     let (answers, ()) = tokio::join!(calls, small);
     let whole = answers.iter().filter(|answer| answer.text.len() > SIZE).count();
-    let told = answers.iter().filter(|answer| answer.text.contains("too large beside")).count();
+    let told = answers.iter().filter(|answer| answer.text.contains("too large for the memory")).count();
     let shed = answers.iter().filter(|answer| answer.status == 503).count();
     let grown = process::rss(world.pid()).saturating_sub(before);
     eprintln!("12 answers of 10 MiB: {whole} whole, {told} refused, {shed} shed; {grown} KiB more resident");
     assert!(whole >= 1 && told >= 1 && whole + told + shed == 12, "{whole} {told} {shed}");
-    assert!(grown < 90 << 10, "{grown} KiB");
-    until("all is given back", async || {
-        (world.metric("trunkline_buffered_bytes").await == 0.0).then_some(())
-    })
-    .await;
+    assert!(grown < 150 << 10, "{grown} KiB"); // without a bound 12 of them and their copies
+    until("all is given back", async || (count(&world, "trunkline_buffered_bytes").await == 0).then_some(()))
+        .await;
     assert!(client.call("who_mcp_up", r#"{"x":"large"}"#).await.to_string().len() > SIZE, "one has room");
     others_are_well(&world).await;
 }
@@ -209,7 +208,7 @@ async fn fault_020_without_descriptors_streams_live_on_and_it_recovers() {
     up.say(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
     assert!(stream.next().await.unwrap().contains("tools/list_changed"), "streams live on");
     until("it has tried again", async || (warnings(&world) >= tries + 3).then_some(())).await;
-    let (spent, time) = (cpu(world.pid()) - busy, started.elapsed());
+    let (spent, time) = (cpu(world.pid()).saturating_sub(busy), started.elapsed());
     assert!(spent < time / 2, "{spent:?} of {time:?} busy");
     drop(raws);
     limit(&world, 1 << 10);

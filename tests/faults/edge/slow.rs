@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{closed, others_are_well, rejected, world};
+use super::{closed, count, others_are_well, rejected, world};
 use crate::support::raw::{Raw, Two, encoded, fields, frame, head, posted};
 use crate::support::{Client, Modern, Reply, Script, Step, join, process, progress, scaled, text, until};
 
@@ -22,7 +22,7 @@ async fn fault_001_connections_that_say_nothing_are_closed_in_time() {
     let ended =
         join(silent.into_iter().map(|mut raw| async move { raw.ends(Duration::from_secs(8)).await })).await;
     assert!(ended.into_iter().all(|ended| ended));
-    assert!(closed(&world, "silent").await >= f64::from(u32::try_from(count).unwrap()));
+    assert!(closed(&world, "silent").await >= u64::try_from(count).unwrap());
     until("the descriptors are back", async || (process::fds(world.pid()) <= before + 8).then_some(())).await;
 }
 
@@ -43,7 +43,7 @@ async fn fault_002_slow_heads_are_closed_in_time() {
     // From the first byte on, after a head's first lines, and after a beginning of HTTP/2's.
     let times = join(["", "POST /mcp HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n\r\nSM"].map(drip).into_iter()).await;
     assert!(times.iter().all(|time| *time < Duration::from_secs(4)), "{times:?}");
-    assert!(closed(&world, "silent").await >= 1.0);
+    assert!(closed(&world, "silent").await >= 1);
     others_are_well(&world).await;
 }
 
@@ -71,7 +71,7 @@ async fn fault_003_a_slow_body_is_given_up_before_any_server_hears_of_it() {
         assert!(answer.contains(says), "{answer}");
         two.say(&posted(stream + 2, &client, CALL)).await;
     }
-    assert_eq!(rejected(&world, "too_slow").await, 2.0);
+    assert_eq!(rejected(&world, "too_slow").await, 2);
     others_are_well(&world).await;
 }
 
@@ -116,7 +116,7 @@ async fn fault_004_a_client_that_never_reads_is_closed_and_its_call_cancelled() 
         drop(raw);
     }
     // The rest of an answer that nobody will read is not held, and the call that told without end hears of it.
-    until("nothing is held", async || (world.metric("trunkline_buffered_bytes").await == 0.0).then_some(()))
+    until("nothing is held", async || (count(&world, "trunkline_buffered_bytes").await == 0).then_some(()))
         .await;
     until("the server is told", async || (!up.seen_of("notifications/cancelled").is_empty()).then_some(()))
         .await;
@@ -151,10 +151,10 @@ async fn fault_017_streams_without_a_window_are_closed_and_hold_little() {
         assert_ne!(frame.kind, frame::DATA, "there is no window for it");
         resets += u32::from(frame.kind == frame::RESET);
     }
-    assert_eq!(closed(&world, "unread").await, f64::from(STREAMS));
+    assert_eq!(closed(&world, "unread").await, u64::from(STREAMS));
     let grown = process::rss(world.pid()).saturating_sub(before);
     eprintln!("{STREAMS} streams without a window: {grown} KiB more resident");
     assert!(grown < 20 << 10, "{grown} KiB");
-    assert_eq!(world.metric("trunkline_streams").await, 0.0);
+    assert_eq!(count(&world, "trunkline_streams").await, 0);
     others_are_well(&world).await;
 }

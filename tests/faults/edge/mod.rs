@@ -27,12 +27,17 @@ async fn others_are_well(world: &World) {
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
 }
 
+/// The value of a series that counts.
+async fn count(world: &World, series: &str) -> u64 {
+    format!("{:.0}", world.metric(series).await).parse().unwrap()
+}
+
 /// How often clients' connections were closed for this reason.
-async fn closed(world: &World, reason: &str) -> f64 {
-    world.metric(&format!("trunkline_connections_closed_total{{reason=\"{reason}\"}}")).await
+async fn closed(world: &World, reason: &str) -> u64 {
+    count(world, &format!("trunkline_connections_closed_total{{reason=\"{reason}\"}}")).await
 }
 
 /// How often requests were refused for this reason.
-async fn rejected(world: &World, reason: &str) -> f64 {
-    world.metric(&format!("trunkline_rejected_total{{reason=\"{reason}\"}}")).await
+async fn rejected(world: &World, reason: &str) -> u64 {
+    count(world, &format!("trunkline_rejected_total{{reason=\"{reason}\"}}")).await
 }
