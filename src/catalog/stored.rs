@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        let mut listing = Listing { mirrors: true, ..Listing::default() };
+        let mut listing = Listing::default();
+        listing.mirrors = true;
         for (feature, page) in [
             (
                 Feature::Tool,

@@ -53,7 +53,7 @@ impl Dialer {
     /// Where it cannot be started, or its certificates cannot be read; or where its settings are to be filled in first.
     pub async fn dial(&self, server: &Server) -> Result<Link, Failure> {
         if server.personal.is_some() {
-            return Err(Failure::Unsupported("it is reached for a caller only".into()));
+            return Err(Failure::Unsupported("is reached by each caller for himself".into()));
         }
         match &server.reach {
             Reach::Http(config) => {

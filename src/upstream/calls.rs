@@ -129,7 +129,7 @@ impl Upstream {
                 Scope::Request => Whom::Request(self.generation()),
                 Scope::Principal => Whom::principal(behalf),
                 Scope::Session => Whom::session(behalf, server.interactive),
-                _ if server.interactive => Whom::session(behalf, true),
+                Scope::Auto | Scope::Shared if server.interactive => Whom::session(behalf, true),
                 Scope::Shared => Whom::Anybody,
                 Scope::Auto if matches!(server.reach, Reach::Stdio(_)) => Whom::principal(behalf),
                 Scope::Auto if self.keeps_state.load(Ordering::Acquire) => Whom::session(behalf, false),
