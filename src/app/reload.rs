@@ -12,7 +12,7 @@ use super::watch::Watch;
 use crate::auth::admits;
 use crate::config::{Change, Config, Parsed, Problem};
 use crate::fleet::Fleet;
-use crate::front::{Admin, LastReload};
+use crate::front::{Admin, LastReload, Tls};
 use crate::metrics::Metrics;
 use crate::session::{Keyring, Sessions};
 
@@ -27,6 +27,8 @@ pub(super) struct Reload {
     pub(super) sessions: Arc<Sessions>,
     pub(super) admin: Arc<Admin>,
     pub(super) metrics: Arc<Metrics>,
+    /// The endpoint's certificate, if it has one.
+    pub(super) tls: Option<Arc<Tls>>,
     /// What was last said of an invalid file, so that it is said once.
     refused: Option<String>,
     /// What there is to say of where the file is mounted.
@@ -43,7 +45,8 @@ impl Reload {
         admin: Arc<Admin>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { origin, started, fleet, keys, sessions, admin, metrics, refused: None, mounted: None }
+        let (refused, mounted) = (None, None);
+        Self { origin, started, fleet, keys, sessions, admin, metrics, tls: None, refused, mounted }
     }
 
     /// Watches the file that gave `first`, and `hangup`, for ever.
@@ -59,6 +62,9 @@ impl Reload {
             // Watched first and read then: what changes after the reading is noticed.
             let sees = watch.follow(self.origin.file().into_iter().chain(files.iter().map(AsRef::as_ref)));
             self.metrics.watching(sees);
+            if let Some(tls) = &self.tls {
+                tls.reload();
+            }
             if let Some(parsed) = self.read() {
                 if parsed.files != files {
                     files.clone_from(&parsed.files);

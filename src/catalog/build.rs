@@ -12,7 +12,7 @@ use super::audience::Audience;
 use super::list::{self, BadCursor, Start};
 use super::menu::{Found, Menu, Share, Stock};
 use super::part::Part;
-use crate::config::{Config, ViewRules};
+use crate::config::{Config, Retry, ViewRules};
 use crate::mcp::{Feature, ParamHeader, TaskSupport};
 use crate::names::{ServerName, uri};
 use crate::wire::quoted;
@@ -45,6 +45,8 @@ pub struct Route {
     pub name: Bytes,
     /// Whether a tool runs as a task.
     pub task_support: TaskSupport,
+    /// Whether a call of the tool may come to the server twice, as far as the tool says.
+    pub twice: Retry,
     /// The arguments of a tool that headers repeat between clients and servers without a handshake.
     pub headers: Arc<[ParamHeader]>,
     /// It is a tool for pages only: whoever shows none may not call it.
@@ -61,6 +63,7 @@ impl Route {
             server,
             name,
             task_support: TaskSupport::default(),
+            twice: Retry::Never,
             headers: Arc::default(),
             for_pages: false,
             wraps: false,
@@ -161,8 +164,15 @@ impl Catalog {
         let found = self.menus.get(view)?.find(feature, name)?;
         let Found { server, item } = found;
         let (task_support, for_pages, wraps) = (item.task_support, item.for_pages, item.output_at.is_some());
-        let headers = item.headers.clone();
-        Some(Route { task_support, headers, for_pages, wraps, ..Route::to(server.name.clone(), item.raw()) })
+        let (headers, twice) = (item.headers.clone(), item.twice);
+        Some(Route {
+            task_support,
+            twice,
+            headers,
+            for_pages,
+            wraps,
+            ..Route::to(server.name.clone(), item.raw())
+        })
     }
 
     /// Whether the tool `name` in `view` runs as a task.

@@ -24,7 +24,7 @@ pub use build::{Catalog, Route, View};
 pub use item::Item;
 pub use keeping::Keeping;
 pub use list::{BadCursor, Start};
-pub use listing::{Budget, Listing, Pages, Turn};
+pub use listing::{Budget, Dropped, Listing, Pages, Turn};
 pub use part::{Fault, Part};
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ impl Listing {
             let scope = if keeping.private { r#","cacheScope":"private""# } else { "" };
             out.put_slice(format!("]{ttl}{scope}}}").as_bytes());
         }
-        out.put_slice(format!(r#"],"mirrors":{},"cut":{}}}"#, self.mirrors, self.cut.is_some()).as_bytes());
+        out.put_slice(format!(r#"],"mirrors":{},"cut":{}}}"#, self.mirrors, self.cut().is_some()).as_bytes());
         out.freeze()
     }
 
@@ -49,7 +49,9 @@ impl Listing {
         }
         let says = |at: Option<crate::wire::Span>| whole.get(at?)?.parse::<bool>().ok();
         listing.mirrors = says(mirrors)?;
-        listing.cut = says(cut)?.then_some(CUT).or(listing.cut);
+        if says(cut)? {
+            listing.note_cut(CUT);
+        }
         Some(listing)
     }
 }
@@ -76,8 +78,8 @@ mod tests {
             listing.take(feature, pages.finish());
         }
         assert_eq!(Listing::read(&listing.write()), Some(listing.clone()));
-        listing.cut = Some("some other reason");
-        assert!(Listing::read(&listing.write()).unwrap().cut.is_some());
+        listing.note_cut("some other reason");
+        assert!(Listing::read(&listing.write()).unwrap().cut().is_some());
         assert_eq!(Listing::read(&Listing::default().write()), Some(Listing::default()));
         let text = listing.write();
         for end in 0..text.len() {

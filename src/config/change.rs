@@ -56,6 +56,9 @@ impl Change {
         if old.catalog_cache != new.catalog_cache {
             change.needs_restart.push("catalogCache");
         }
+        if old.tls != new.tls {
+            change.needs_restart.push("tls");
+        }
         if old.limits != new.limits {
             change.needs_restart.push("limits");
         }
@@ -77,6 +80,7 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         handed: _,
         session_keys: _,
         catalog_cache: _,
+        tls: _,
         insecure,
         auth,
         allowed_hosts,

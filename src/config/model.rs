@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Uri;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::HeaderName;
 use indexmap::IndexMap;
 
 use super::auth::Auth;
+use super::care::Care;
 use super::personal::Personal;
+use super::roots::Root;
 use super::views::ViewRules;
+pub use super::way::{Http, HttpTransport, Reach, Stdio, Tls};
 use crate::names::{Naming, ServerName};
 
 /// The whole file, checked. Two of them are compared by [`Change::between`](super::Change::between).
@@ -42,6 +45,8 @@ pub struct Config {
     pub session_keys: Vec<[u8; 32]>,
     /// Where the last known lists are kept, and a key for sessions where `session_keys` has none.
     pub catalog_cache: Option<PathBuf>,
+    /// TLS of the MCP endpoint, if it speaks it.
+    pub tls: Option<EdgeTls>,
     /// Sizes, counts and times that hold for the whole process.
     pub limits: Limits,
     /// The headers of callers that servers get (`{{header.NAME}}`).
@@ -66,6 +71,7 @@ impl Default for Config {
             views: IndexMap::new(),
             session_keys: vec![],
             catalog_cache: None,
+            tls: None,
             limits: Limits::default(),
             handed: vec![],
             servers: IndexMap::new(),
@@ -85,6 +91,17 @@ impl fmt::Debug for Config {
     }
 }
 
+/// What the MCP endpoint shows and asks for in TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EdgeTls {
+    /// Our certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Our key, PEM.
+    pub key: PathBuf,
+    /// Authorities for clients' certificates, PEM; without it clients need none.
+    pub client_ca: Option<PathBuf>,
+}
+
 /// Limits of the whole process; the reasons stand beside the defaults in [`Limits::default`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
@@ -98,8 +115,24 @@ pub struct Limits {
     pub sessions: usize,
     /// How long an idle session is held in memory.
     pub session_idle: Duration,
-    /// Calls in flight per session.
+    /// Calls in flight per session, or per connection of clients without one.
     pub calls_per_session: usize,
+    /// Calls in flight of all clients.
+    pub calls: usize,
+    /// Streams that clients hold open for what they did not ask for.
+    pub streams: usize,
+    /// Connections of clients.
+    pub client_connections: usize,
+    /// Bytes of large requests and of unread answers; where absent it goes by how much memory there is.
+    pub buffers: Option<usize>,
+    /// How long a client may take to send the head of a request.
+    pub header_timeout: Duration,
+    /// How long a client may take to send the body of a request.
+    pub body_timeout: Duration,
+    /// How long a client may leave unread what it is sent.
+    pub write_timeout: Duration,
+    /// Calls in flight per server; more are told at once that it is busy.
+    pub calls_per_server: usize,
     /// Connections of single sessions per server; where absent as many as its kind can bear.
     pub connections: Option<usize>,
     /// How long a connection of a single session may be without calls.
@@ -131,6 +164,14 @@ impl Default for Limits {
             sessions: 10_000, // as the Python SDK
             session_idle: Duration::from_secs(30 * 60), // as the Python SDK
             calls_per_session: 64,
+            calls: 1000,                // a few MiB each at worst, and more than two cores can do
+            streams: 5000,              // 16 KiB each
+            client_connections: 10_000, // half of the usual 20,000 file descriptors
+            buffers: None,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30), // above any pause of a network that recovers
+            calls_per_server: 256, // a server that takes a second a call, at more than most can do
             connections: None,
             connection_idle: Duration::from_secs(15 * 60), // a child each: long enough to think, not for ever
             holds: 1024, // each has a request under way at its server, and over stdio perhaps a child
@@ -180,6 +221,8 @@ pub struct Server {
     pub interactive: bool,
     /// A call that asked a client without a session is ended and made again with the answers, rather than kept waiting.
     pub replay: bool,
+    /// How it is treated when it fails or is slow.
+    pub care: Care,
     /// The directories it is told of, in place of the client's own; empty leaves that to the client.
     pub roots: Vec<Root>,
     /// What models are told of it.
@@ -212,6 +255,7 @@ impl Server {
             scope: Scope::default(),
             interactive: false,
             replay: false,
+            care: Care::default(),
             roots: vec![],
             instructions: Instructions::default(),
             updated_at: None,
@@ -225,89 +269,6 @@ impl fmt::Debug for Server {
     /// Any text may have come by a placeholder, so only the name and the way are told.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Server({}, {:?})", self.name, self.reach)
-    }
-}
-
-/// How to reach a server.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Reach {
-    /// Over HTTP.
-    Http(Http),
-    /// As a child process that speaks over its standard input and output.
-    Stdio(Stdio),
-}
-
-/// An HTTP server.
-#[derive(Clone, PartialEq)]
-pub struct Http {
-    /// Its MCP endpoint (`http` or `https`).
-    pub url: Uri,
-    /// Sent with every request; values are marked sensitive.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Which HTTP transport to use.
-    pub transport: HttpTransport,
-    /// Certificates.
-    pub tls: Tls,
-}
-
-impl Http {
-    /// Where it is, fit for logs: a path or query may hold a secret, so there is only `https://host:port`. A user and
-    /// password have long become a header.
-    pub fn origin(&self) -> String {
-        let scheme = self.url.scheme_str().unwrap_or_default();
-        format!("{scheme}://{}", self.url.authority().map_or("", |authority| authority.as_str()))
-    }
-}
-
-impl fmt::Debug for Http {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Http({}, {} headers)", self.origin(), self.headers.len())
-    }
-}
-
-/// Which HTTP transport a server speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HttpTransport {
-    /// Streamable HTTP first, the older HTTP+SSE where that is refused.
-    Infer,
-    /// Streamable HTTP.
-    Streamable,
-    /// HTTP+SSE of 2024-11-05.
-    Sse,
-}
-
-/// Certificates towards a server.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tls {
-    /// A PEM file of certificate authorities to trust besides the machine's own.
-    pub ca: Option<PathBuf>,
-    /// Our own certificate chain, PEM.
-    pub cert: Option<PathBuf>,
-    /// Our own key, PEM.
-    pub key: Option<PathBuf>,
-    /// Trusts any certificate. For trials only.
-    pub insecure: bool,
-    /// Of what the files held, so that other certificates are another connection.
-    pub digest: u64,
-}
-
-/// A child process.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Stdio {
-    /// The program; `self` in the file has become our own executable.
-    pub command: PathBuf,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Variables set beside the few that are passed on.
-    pub env: Vec<(String, String)>,
-    /// Its working directory; ours by default.
-    pub cwd: Option<PathBuf>,
-}
-
-impl fmt::Debug for Stdio {
-    /// Any of them may hold a secret, so only counts are told.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stdio({} args, {} variables)", self.args.len(), self.env.len())
     }
 }
 
@@ -361,15 +322,6 @@ pub enum Scope {
     Principal,
     /// For one request: opened for it, and closed after it.
     Request,
-}
-
-/// A directory that a server is told of (specification, `client/roots`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
-    /// A `file://` URI.
-    pub uri: String,
-    /// A name for people.
-    pub name: Option<String>,
 }
 
 /// What models are told of a server.

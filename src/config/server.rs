@@ -9,7 +9,7 @@ use super::model::{Instructions, Protocol, Scope, Server, Tools, UriMode};
 use super::node::{Entry, Node, Value};
 use super::problem::{Place, shown};
 use super::reader::{Fields, Reader};
-use super::{reach, roots, units};
+use super::{care, reach, roots, units};
 use crate::names::{Naming, ServerName, Style};
 
 /// Reads an entry. One that is switched off is not looked at further: its secrets may well be missing.
@@ -37,6 +37,7 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: &Entry, naming: &Naming) -> O
     let scope = scope(reader, &fields);
     let interactive = reader.flag(&fields, "interactive").unwrap_or(false);
     let replay = reader.flag(&fields, "replay").unwrap_or(false);
+    let care = care::read(reader, &fields);
     let roots = roots::read(reader, &fields);
     let instructions = instructions(reader, &fields);
     let updated_at = reader.parsed(&fields, "updatedAt", WHEN, units::time);
@@ -49,6 +50,7 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: &Entry, naming: &Naming) -> O
         scope,
         interactive,
         replay,
+        care,
         roots,
         instructions,
         updated_at,

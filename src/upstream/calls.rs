@@ -8,7 +8,9 @@ use bytes::Bytes;
 use tokio::time::timeout;
 
 use super::behalf::{Behalf, Key, Linked, Share, Whom};
+use super::breaker::Pass;
 use super::era::Order;
+use super::gate::Turn;
 use super::own::Wanted;
 use super::state::{Ready, State, Status, Unavailable, ends_link};
 use super::subscriptions::{self, Missed, Subscription};
@@ -47,6 +49,8 @@ impl Upstream {
     /// It goes over the link that all share, or, where the server keeps something for each caller or is told who calls, over
     /// one of its own, which is opened now if need be.
     ///
+    /// One that comes `again` without harm is sent again where a used connection breaks under it.
+    ///
     /// # Errors
     /// Where the server is not connected: at once, but for a connection that is just being made. Where it is told something
     /// of its callers that this one lacks.
@@ -54,7 +58,9 @@ impl Upstream {
         self: &Arc<Self>,
         behalf: Behalf<'_>,
         write: Write<'_>,
+        again: bool,
     ) -> Result<Exchange, Unavailable> {
+        let turn = self.enter()?;
         let linked = match self.state() {
             State::Ready(ready) => self.link_for(ready, behalf, 0).await?,
             State::PerCaller => Box::pin(self.personal_link(behalf, 0)).await?,
@@ -68,7 +74,15 @@ impl Upstream {
                 }
             }
         };
-        self.exchange(linked, behalf.session, write).await
+        self.exchange(linked, behalf.session, write, turn, again).await
+    }
+
+    /// A place for a call. One that is down says so itself.
+    fn enter(&self) -> Result<Turn<'_>, Unavailable> {
+        self.gate.enter().map_err(|why| match self.state() {
+            down @ State::Down(_) => down.unavailable(),
+            State::Idle | State::Connecting | State::Ready(_) | State::PerCaller | State::Stopped => why,
+        })
     }
 
     /// The link for a call on `behalf`, where `ready` is the one that is kept for all; an own one younger than the
@@ -168,26 +182,30 @@ impl Upstream {
         })
     }
 
-    /// As [`begin`](Self::begin), on a link younger than the one that `failed` with a lost session.
+    /// As [`begin`](Self::begin), on a link younger than the one on which the server had nothing of what `failed`.
     ///
     /// # Errors
     /// As there.
     pub async fn begin_anew(
         self: &Arc<Self>,
         behalf: Behalf<'_>,
-        failed: &Exchange,
+        failed: Exchange,
         write: Write<'_>,
+        again: bool,
     ) -> Result<Exchange, Unavailable> {
+        let (own, generation) = (failed.is_own_link(), failed.generation());
+        drop(failed); // its place is free again
+        let turn = self.enter()?;
         let linked = if matches!(self.state(), State::PerCaller) {
-            self.personal_link(behalf, failed.generation()).await?
-        } else if failed.is_own_link() {
+            self.personal_link(behalf, generation).await?
+        } else if own {
             let ready = self.ready().await?; // while the server is away nobody dials
-            self.link_for(ready, behalf, failed.generation()).await?
+            self.link_for(ready, behalf, generation).await?
         } else {
-            let ready = self.ready_after(failed.generation()).await?;
+            let ready = self.ready_after(generation).await?;
             self.link_for(ready, behalf, 0).await?
         };
-        self.exchange(linked, behalf.session, write).await
+        self.exchange(linked, behalf.session, write, turn, again).await
     }
 
     /// Brings the server a notification of `session`'s client: on the session's own link, if it has one. Where all share
@@ -246,8 +264,15 @@ impl Upstream {
         linked: Linked,
         session: &Arc<Session>,
         write: Write<'_>,
+        turn: Turn<'_>,
+        again: bool,
     ) -> Result<Exchange, Unavailable> {
-        match Exchange::open(linked, session, write).await {
+        if let Some(retry_after) = linked.ready.resting() {
+            self.gate.resting();
+            let what = "is busy, and asked to be left alone for a while".into();
+            return Err(Unavailable { what, retry_after, unauthorized: false });
+        }
+        match Exchange::open(linked, session, write, turn, again).await {
             Ok(exchange) => Ok(exchange),
             Err((ready, failure)) => {
                 self.doubt(ready.generation, &failure);
@@ -285,12 +310,46 @@ impl Upstream {
         Err(state.unavailable())
     }
 
+    /// Waits a while for whether the server that gave `exchange` a doubtful answer turns out to be another one: then the
+    /// answer was none to what was asked, and the call can be made anew.
+    pub async fn is_another(&self, exchange: &Exchange) -> bool {
+        if exchange.is_own_link() || !exchange.is_doubtful() {
+            return false;
+        }
+        let (mut status, generation) = (self.status.subscribe(), exchange.generation());
+        let before = status.borrow_and_update().listings;
+        let decided = |status: &Status| match &status.state {
+            State::Ready(ready) => ready.generation > generation || status.listings > before,
+            State::Down(_) | State::Stopped => true,
+            State::Idle | State::Connecting => false,
+        };
+        let status = timeout(PATIENCE, status.wait_for(decided)).await;
+        let is_newer = |state: &State| matches!(state, State::Ready(now) if now.generation > generation);
+        status.is_ok_and(|status| status.is_ok_and(|status| is_newer(&status.state)))
+    }
+
     /// Tells whoever keeps the link `generation` that a call on it met `failure`: it looks whether the link is still good.
     pub fn doubt(&self, generation: u64, failure: &Failure) {
         if ends_link(failure) && !self.own.doubt(generation, failure) {
             self.wishes.doubted.tell(generation, failure);
             self.wishes.woken.notify_one();
         }
+    }
+
+    /// What a call that begins now is held against the server with, if it [takes](Self::took_nothing) nothing in.
+    pub fn pass(&self) -> Pass {
+        self.gate.breaker.pass()
+    }
+
+    /// The server did not even take a call in, which was to begin with this pass.
+    pub fn took_nothing(&self, pass: Pass) {
+        self.gate.breaker.failed(pass, "takes no calls in");
+    }
+
+    /// Tells the server in the background that nobody waits for `exchange` any more, which was not answered in time.
+    pub fn give_up(&self, mut exchange: Exchange) {
+        exchange.timed_out();
+        self.cancel(exchange, "no answer in time");
     }
 
     /// Tells the server in the background that nobody waits for `exchange` any more.

@@ -5,11 +5,13 @@
 
 mod ask;
 mod behalf;
+mod breaker;
 mod calls;
 mod ear;
 mod era;
 mod exchange;
 mod flights;
+mod gate;
 mod greet;
 mod handshake;
 mod keeper;
@@ -22,7 +24,9 @@ mod news;
 mod own;
 mod pace;
 mod personal;
+mod pulse;
 mod refresh;
+mod running;
 mod state;
 mod subscriptions;
 mod tender;
@@ -41,6 +45,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use behalf::Behalf;
+pub use breaker::{Open, Pass};
 pub use calls::SubscribeError;
 pub use exchange::{Exchange, Write};
 pub use handshake::try_once;
@@ -57,6 +62,7 @@ use crate::metrics::{self, ServerSeries};
 use crate::transport::{Dialer, Failure};
 use crate::wire::{self, Message, quoted};
 use era::Memory;
+use gate::Gate;
 use keeper::Keeper;
 use levels::Levels;
 use own::Own;
@@ -98,6 +104,8 @@ pub struct Upstream {
     lists: personal::Lists,
     /// A server that each caller reaches by himself keeps something per session.
     keeps_state: AtomicBool,
+    /// Which calls it gets.
+    gate: Arc<Gate>,
     /// How it stands with the eras of the protocol.
     memory: Arc<Memory>,
     /// It speaks the modern era, and refused a session's own link of the legacy one.
@@ -176,6 +184,7 @@ impl Upstream {
             .filter(|before| before.server.load().reach == server.reach)
             .map(|before| before.memory.clone())
             .unwrap_or_default();
+        let gate = Arc::new(Gate::new(&server, &shared.limits, series.clone()));
         let upstream = Arc::new(Self {
             updated: AtomicU64::new(stamp(&server)),
             shown: AtomicBool::new(before.is_none()),
@@ -191,6 +200,7 @@ impl Upstream {
             own: Own::default(),
             lists: personal::Lists::default(),
             keeps_state: AtomicBool::new(false),
+            gate,
             memory,
             modern_only: AtomicBool::new(false),
             allowances: Allowances::default(),
@@ -213,6 +223,7 @@ impl Upstream {
 
     /// Gives it other settings that need no other link.
     pub fn retune(&self, server: Arc<Server>) {
+        self.gate.retune(&server, &self.shared.limits);
         self.updated.store(stamp(&server), Ordering::Relaxed);
         self.server.store(server);
     }
@@ -256,6 +267,11 @@ impl Upstream {
     /// How it is.
     pub fn state(&self) -> State {
         self.status.borrow().state.clone()
+    }
+
+    /// Why it gets no calls although it is connected, if so.
+    pub fn open_breaker(&self) -> Option<Open> {
+        self.gate.breaker.shown()
     }
 
     /// What it last said it has.

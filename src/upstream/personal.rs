@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::behalf::Behalf;
-use super::lists::list;
+use super::lists::{Found, list};
 use super::own::Line;
 use super::{Hearers, Notice, State, Upstream};
 use crate::auth::Handed;
@@ -198,8 +198,10 @@ impl Upstream {
                 self.personal_link(Behalf { session, handed }, after).await.map_err(|why| why.what)?;
             let ready = linked.ready.clone();
             let _open = ready.calls.token();
-            match list(ready.clone(), Features::ALL, Listing::default()).await {
-                Ok(listing) => return Ok(listing),
+            let limit = self.server.load().connect_timeout;
+            match list(ready.clone(), Features::ALL, Listing::default(), limit).await {
+                Ok(Found { listing, failed: None }) => return Ok(listing),
+                Ok(Found { failed: Some(failure), .. }) => return Err(failure.to_string()),
                 Err(failure) => {
                     self.doubt(ready.generation, &failure);
                     if failure != Failure::SessionGone || after > 0 {
@@ -216,7 +218,7 @@ impl Upstream {
         let name = self.server.load().name.clone();
         match looked {
             Ok(listing) => {
-                if let Some(cut) = listing.cut {
+                if let Some(cut) = listing.cut() {
                     self.series.listing_truncated();
                     tracing::warn!(server = %name, "only a part of what it has is listed for a caller: {cut}");
                 }

@@ -12,13 +12,14 @@ use tokio_util::task::TaskTracker;
 
 use super::behalf::Share;
 use super::flights::Flights;
+use super::gate::Gate;
 use super::legs::Legs;
 use super::news::Hearers;
 use crate::mcp::{Feature, Hello, method};
 use crate::metrics::LinkGuard;
 use crate::session::Session;
 use crate::transport::{Failure, Link};
-use crate::wire::{self, Code, Message};
+use crate::wire::{self, Code, Kind, Message};
 
 /// How an upstream is. Only its keeper changes it.
 #[derive(Debug, Clone)]
@@ -65,6 +66,8 @@ pub struct Ready {
     pub(super) share: Share,
     /// It is the keeper's, the one that is kept for all.
     pub(super) kept: bool,
+    /// Something of its caller was filled into its settings.
+    pub(super) filled: bool,
     /// Who hears what comes over it and belongs to no call; nobody where that could be anybody's.
     pub(super) hearers: Option<Hearers>,
     /// The only session that uses it, if it is one's own.
@@ -73,6 +76,10 @@ pub struct Ready {
     pub(super) ids: AtomicU64,
     /// Counts the calls in flight on this link, and what else it must not be closed under.
     pub(super) calls: TaskTracker,
+    /// Which calls the server gets.
+    pub(super) gate: Arc<Gate>,
+    /// Until when it wants to be left alone, in milliseconds after the link was made; 0 where it does not.
+    pub(super) rest: AtomicU64,
     /// Whose they are.
     pub(super) flights: Flights,
     /// The server's requests that wait for a client outside of any call.
@@ -175,6 +182,25 @@ impl Ready {
         self.hello.revision.is_modern()
     }
 
+    /// The server wants no calls on this link for so long.
+    pub(super) fn leave_alone(&self, time: Duration) {
+        let until = u64::try_from((self.since.elapsed() + time).as_millis()).unwrap_or(u64::MAX);
+        self.rest.fetch_max(until, Ordering::Relaxed);
+    }
+
+    /// For how long the server wants to be left alone, if it does.
+    pub(super) fn resting(&self) -> Option<Duration> {
+        let until = match self.rest.load(Ordering::Relaxed) {
+            0 => return None,
+            until => Duration::from_millis(until),
+        };
+        let left = until.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero());
+        if left.is_none() {
+            self.rest.store(0, Ordering::Relaxed);
+        }
+        left
+    }
+
     /// An id for a request.
     pub(super) fn id(&self) -> u64 {
         self.ids.fetch_add(1, Ordering::Relaxed) + 1
@@ -192,6 +218,14 @@ impl Ready {
             ),
         };
         self.say(text).await;
+    }
+
+    /// Answers a server's own request whose params are no object; a notification of that kind is passed over.
+    pub(super) async fn rebuke(&self, odd: &Message) {
+        if odd.kind() == Kind::Request {
+            let why = "`params` must be an object";
+            self.say(wire::error(odd.id().as_deref(), Code::InvalidParams, why)).await;
+        }
     }
 
     /// Answers a server's own request for which there is no client just now.
@@ -232,6 +266,19 @@ impl Unavailable {
             retry_after: failure.retry_after().unwrap_or_default(),
             unauthorized: matches!(failure, Failure::Unauthorized { .. }),
         }
+    }
+}
+
+/// Whether such a failure of a call speaks against the server that is connected. Some are the call's own affair, others
+/// show that it is not connected.
+#[expect(clippy::match_same_arms, reason = "one line per failure, each thought about")]
+pub(super) fn is_held_against(failure: &Failure) -> bool {
+    match failure {
+        Failure::Cut(_) | Failure::Garbage(_) => true,
+        Failure::Status { code, .. } => *code >= 500,
+        Failure::Busy { code, .. } => *code != 429, // how busy a client may keep it is no fault of the server
+        Failure::TooLarge(_) | Failure::Unsupported(_) => false,
+        Failure::Unreachable(_) | Failure::SessionGone | Failure::Unauthorized { .. } => false,
     }
 }
 

@@ -12,10 +12,10 @@ use super::ear::{Ear, Heard};
 use super::era::Memory;
 use super::greet::refuses;
 use super::handshake::{Attempt, Face};
-use super::keeper::{Running, finished};
 use super::levels;
 use super::own::{Line, Stage};
 use super::pace::Pace;
+use super::running::{Running, finished};
 use super::state::{Ready, State, Unavailable};
 use super::{LATE_CALLS, Upstream};
 use crate::config::Reach;
@@ -133,11 +133,15 @@ impl Tender {
             face,
             order: upstream.order_for(&line.key.whom),
             // A personal link has no kept one to learn from.
+            gate: upstream.gate.clone(),
             memory: if line.values.is_some() { &upstream.memory } else { &Memory::default() },
         };
-        let mut ready = attempt.connect().await.map_err(|failure| self.failed(&failure))?;
+        let mut ready = match attempt.connect().await {
+            Ok(ready) => ready,
+            Err(failure) => return Err(self.failed(&failure)),
+        };
         upstream.own.succeeded();
-        ready.hearers = line.hearers();
+        (ready.hearers, ready.filled) = (line.hearers(), line.values.is_some());
         let ready = Arc::new(ready);
         if let Some(level) = session.and_then(|session| session.level()) {
             drop(timeout(GREETING, tell(ready.clone(), level)).await);
@@ -146,7 +150,7 @@ impl Tender {
     }
 
     /// Why there is no link, for whoever wants it.
-    fn failed(&self, failure: &Failure) -> Unavailable {
+    fn failed(&mut self, failure: &Failure) -> Unavailable {
         let (upstream, line) = (&self.upstream, &self.line);
         let mirrors = line.values.is_none() && matches!(line.key.whom, Whom::Session(_));
         if mirrors && upstream.is_mirrored() && refuses(failure) {
@@ -163,6 +167,9 @@ impl Tender {
         let theirs = line.values.is_some() && !matches!(failure, Failure::Unreachable(_));
         if !theirs && !matches!(line.key.whom, Whom::Request(_)) {
             upstream.own.failed(upstream.shared.limits.reconnect_interval);
+        }
+        if let Some(after) = failure.retry_after() {
+            self.pace.put_off(after);
         }
         upstream.unavailable_after(failure)
     }

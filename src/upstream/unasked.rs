@@ -36,6 +36,10 @@ impl Upstream {
     /// Brings what came outside of any call to where it belongs; gives back which lists the server says have changed.
     pub(super) async fn heard(&self, ready: &Arc<Ready>, message: Message) -> Features {
         consume_budget().await; // a server that never pauses leaves the others their turns
+        if message.has_odd_params() {
+            ready.rebuke(&message).await;
+            return Features::NONE;
+        }
         match message.kind() {
             Kind::Request => self.asked(ready, message).await,
             Kind::Notification => return self.notified(ready, message),

@@ -99,6 +99,9 @@ impl Seen {
 
     /// The answer of a well-behaved server.
     pub(super) fn reply(&self, script: &Script) -> Reply {
+        if let Some(reply) = script.overrule.as_ref().and_then(|overrule| overrule(self)) {
+            return reply;
+        }
         match self.method.as_str() {
             "initialize" | "subscriptions/listen" if script.discovery.is_some() => {
                 Reply::Text(UNKNOWN.into())

@@ -11,6 +11,9 @@ use super::{Act, Seen};
 /// How a server answers one method.
 pub(crate) type Answering = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
 
+/// Answers some requests.
+pub(crate) type Overruling = Arc<dyn Fn(&Seen) -> Option<Reply> + Send + Sync>;
+
 /// What a fake server says. Tests change it while it runs.
 #[derive(Clone)]
 pub(crate) struct Script {
@@ -44,6 +47,8 @@ pub(crate) struct Script {
     pub(crate) tells: bool,
     /// Over HTTP: the answer to whoever asks for that stream, in place of it.
     pub(crate) stream: Option<Answering>,
+    /// What a request gets, in place of all else, where it gives something.
+    pub(crate) overrule: Option<Overruling>,
     /// What every message gets, in place of all else.
     pub(crate) refusal: Option<Reply>,
 }
@@ -100,6 +105,7 @@ impl Default for Script {
             sessions: false,
             tells: false,
             stream: None,
+            overrule: None,
             refusal: None,
         }
     }
