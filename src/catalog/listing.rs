@@ -44,9 +44,8 @@ impl Listing {
 
     /// It is known to be cut, of whatever kind.
     pub(super) fn note_cut(&mut self, why: &'static str) {
-        if let [lacking, ..] = &mut self.lacking {
-            lacking.cut = Some(why);
-        }
+        let [lacking, ..] = &mut self.lacking;
+        lacking.cut = Some(why);
     }
 
     /// What is left out.

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Uri;
 use hyper::header::HeaderName;
 use indexmap::IndexMap;
 

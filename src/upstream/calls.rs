@@ -320,7 +320,7 @@ impl Upstream {
         let before = status.borrow_and_update().listings;
         let decided = |status: &Status| match &status.state {
             State::Ready(ready) => ready.generation > generation || status.listings > before,
-            State::Down(_) | State::Stopped => true,
+            State::Down(_) | State::PerCaller | State::Stopped => true,
             State::Idle | State::Connecting => false,
         };
         let status = timeout(PATIENCE, status.wait_for(decided)).await;
