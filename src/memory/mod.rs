@@ -108,7 +108,7 @@ fn granted(root: &Path) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::memory::*;
 
     #[test]
     fn fault_105_what_is_held_goes_by_the_control_group() {
