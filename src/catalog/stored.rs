@@ -25,16 +25,17 @@ impl Listing {
             }
             let ttl = keeping.ttl_ms.map(|ttl| format!(r#","ttlMs":{ttl}"#)).unwrap_or_default();
             let scope = if keeping.private { r#","cacheScope":"private""# } else { "" };
-            out.put_slice(format!("]{ttl}{scope}}}").as_bytes());
+            let cut = if self.cut_of(feature).is_some() { r#","cut":true"# } else { "" };
+            out.put_slice(format!("]{ttl}{scope}{cut}}}").as_bytes());
         }
-        out.put_slice(format!(r#"],"mirrors":{},"cut":{}}}"#, self.mirrors, self.cut().is_some()).as_bytes());
+        out.put_slice(format!(r#"],"mirrors":{}}}"#, self.mirrors).as_bytes());
         out.freeze()
     }
 
     /// What [`write`](Self::write) wrote; `None` where it did not.
     pub fn read(text: &Bytes) -> Option<Self> {
         let whole = std::str::from_utf8(text).ok()?;
-        let [lists, mirrors, cut] = members(whole, ["lists", "mirrors", "cut"]).ok()?;
+        let [lists, mirrors] = members(whole, ["lists", "mirrors"]).ok()?;
         let lists = lists?;
         let places = elements(whole.get(lists.clone())?).ok()?;
         if places.len() != Feature::ALL.len() {
@@ -46,12 +47,12 @@ impl Listing {
             let page = text.slice(at.start + lists.start..at.end + lists.start);
             pages.add(&page, Budget::default()).ok()?;
             listing.take(feature, pages.finish());
+            let [cut] = members(std::str::from_utf8(&page).ok()?, ["cut"]).ok()?;
+            if cut.is_some() {
+                listing.note_cut(feature, CUT);
+            }
         }
-        let says = |at: Option<crate::wire::Span>| whole.get(at?)?.parse::<bool>().ok();
-        listing.mirrors = says(mirrors)?;
-        if says(cut)? {
-            listing.note_cut(CUT);
-        }
+        listing.mirrors = whole.get(mirrors?)?.parse().ok()?;
         Some(listing)
     }
 }
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        let mut listing = Listing::default();
+        let mut listing = Listing::read(&Listing::default().write()).unwrap();
         listing.mirrors = true;
         for (feature, page) in [
             (
@@ -78,8 +79,9 @@ mod tests {
             listing.take(feature, pages.finish());
         }
         assert_eq!(Listing::read(&listing.write()), Some(listing.clone()));
-        listing.note_cut("some other reason");
-        assert!(Listing::read(&listing.write()).unwrap().cut().is_some());
+        listing.note_cut(Feature::Prompt, "some other reason");
+        let read = Listing::read(&listing.write()).unwrap();
+        assert_eq!(Feature::ALL.map(|kind| read.cut_of(kind).is_some()), [false, true, false, false]);
         assert_eq!(Listing::read(&Listing::default().write()), Some(Listing::default()));
         let text = listing.write();
         for end in 0..text.len() {

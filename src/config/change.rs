@@ -53,11 +53,11 @@ impl Change {
         if old.admin != new.admin {
             change.needs_restart.push("admin.listen");
         }
-        if old.catalog_cache != new.catalog_cache {
-            change.needs_restart.push("catalogCache");
-        }
         if old.tls != new.tls {
             change.needs_restart.push("tls");
+        }
+        if old.catalog_cache != new.catalog_cache {
+            change.needs_restart.push("catalogCache");
         }
         if old.limits != new.limits {
             change.needs_restart.push("limits");
@@ -79,8 +79,8 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         servers: _,
         handed: _,
         session_keys: _,
-        catalog_cache: _,
         tls: _,
+        catalog_cache: _,
         insecure,
         auth,
         allowed_hosts,

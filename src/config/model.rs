@@ -42,10 +42,10 @@ pub struct Config {
     pub views: IndexMap<Arc<str>, ViewRules>,
     /// Keys for what clients carry for us: the first seals, all of them open. Without one they are made at random.
     pub session_keys: Vec<[u8; 32]>,
-    /// Where the last known lists are kept, and a key for sessions where `session_keys` has none.
-    pub catalog_cache: Option<PathBuf>,
     /// TLS of the MCP endpoint, if it speaks it.
     pub tls: Option<EdgeTls>,
+    /// Where the last known lists are kept, and a key for sessions where `session_keys` has none.
+    pub catalog_cache: Option<PathBuf>,
     /// Sizes, counts and times that hold for the whole process.
     pub limits: Limits,
     /// The headers of callers that servers get (`{{header.NAME}}`).
@@ -69,8 +69,8 @@ impl Default for Config {
             page_size: None,
             views: IndexMap::new(),
             session_keys: vec![],
-            catalog_cache: None,
             tls: None,
+            catalog_cache: None,
             limits: Limits::default(),
             handed: vec![],
             servers: IndexMap::new(),

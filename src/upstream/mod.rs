@@ -100,12 +100,12 @@ pub struct Upstream {
     levels: Arc<Levels>,
     /// The links of single callers, by whose they are.
     own: Own,
+    /// Which calls it gets.
+    gate: Arc<Gate>,
     /// What single callers have listed, where each reaches the server by himself.
     lists: personal::Lists,
     /// A server that each caller reaches by himself keeps something per session.
     keeps_state: AtomicBool,
-    /// Which calls it gets.
-    gate: Arc<Gate>,
     /// How it stands with the eras of the protocol.
     memory: Arc<Memory>,
     /// It speaks the modern era, and refused a session's own link of the legacy one.
@@ -198,9 +198,9 @@ impl Upstream {
             subscriptions,
             levels: before.map(|before| before.levels.clone()).unwrap_or_default(),
             own: Own::default(),
+            gate,
             lists: personal::Lists::default(),
             keeps_state: AtomicBool::new(false),
-            gate,
             memory,
             modern_only: AtomicBool::new(false),
             allowances: Allowances::default(),

@@ -199,17 +199,19 @@ impl Upstream {
             let ready = linked.ready.clone();
             let _open = ready.calls.token();
             let limit = self.server.load().connect_timeout;
-            match list(ready.clone(), Features::ALL, Listing::default(), limit).await {
+            let failure = match list(ready.clone(), Features::ALL, Listing::default(), limit).await {
                 Ok(Found { listing, failed: None }) => return Ok(listing),
-                Ok(Found { failed: Some(failure), .. }) => return Err(failure.to_string()),
+                Ok(Found { failed: Some(failure), .. }) => failure,
                 Err(failure) => {
                     self.doubt(ready.generation, &failure);
-                    if failure != Failure::SessionGone || after > 0 {
-                        return Err(failure.to_string());
+                    if failure == Failure::SessionGone && after == 0 {
+                        after = ready.generation;
+                        continue;
                     }
-                    after = ready.generation;
+                    failure
                 }
-            }
+            };
+            return Err(failure.to_string());
         }
     }
 
