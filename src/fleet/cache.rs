@@ -31,10 +31,13 @@ pub(super) struct Cache {
     folder: PathBuf,
     /// What the folder has, or will have.
     kept: Mutex<HashMap<ServerName, Arc<Listing>>>,
-    /// The newest of each server that is still to be written; nothing where its file is to go.
-    pending: Mutex<HashMap<ServerName, Option<(Arc<Server>, Arc<Listing>)>>>,
+    /// The newest of each server that is still to be written.
+    pending: Mutex<HashMap<ServerName, Pending>>,
     woken: Notify,
 }
+
+/// What a server's file is to say; nothing where it is to go.
+type Pending = Option<(Arc<Server>, Arc<Listing>)>;
 
 impl Cache {
     /// The folder that `config` names, with what it has of `config`'s servers. `None` where it names none, or it cannot be

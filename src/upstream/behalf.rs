@@ -59,7 +59,6 @@ impl Share {
     /// Without other orders it is what a direct connection would give: a server that hands out session ids keeps something
     /// per session; one without, and one of the modern era, does not. A child keeps what its caller may do, so callers who
     /// are known have one each.
-    #[expect(clippy::match_same_arms, reason = "the order of the arms matters")]
     pub(super) fn of(server: &Server, link: &Link, revision: Revision) -> Self {
         match (server.scope, &server.reach) {
             (Scope::Request, _) => Self::Request,
