@@ -125,7 +125,9 @@ impl Upstream {
             Share::Session => match Whom::session(behalf, self.server.load().interactive) {
                 // Whoever has no session and no name shares the state of the kept one, if the server has any.
                 Whom::Principal(None) => Way::Shared,
-                whom => Way::Own(whom),
+                whom @ (Whom::Anybody | Whom::Principal(Some(_)) | Whom::Session(_) | Whom::Request(_)) => {
+                    Way::Own(whom)
+                }
             },
         }
     }
@@ -143,11 +145,10 @@ impl Upstream {
                 Scope::Request => Whom::Request(self.generation()),
                 Scope::Principal => Whom::principal(behalf),
                 Scope::Session => Whom::session(behalf, server.interactive),
-                _ if server.interactive => Whom::session(behalf, true),
-                Scope::Shared => Whom::Anybody,
+                Scope::Auto | Scope::Shared if server.interactive => Whom::session(behalf, true),
                 Scope::Auto if matches!(server.reach, Reach::Stdio(_)) => Whom::principal(behalf),
                 Scope::Auto if self.keeps_state.load(Ordering::Acquire) => Whom::session(behalf, false),
-                Scope::Auto => Whom::Anybody,
+                Scope::Auto | Scope::Shared => Whom::Anybody,
             };
             let tries = server.scope == Scope::Auto && whom == Whom::Anybody;
             let key = Key { whom, values: values.as_ref().map(Values::digest) };
@@ -320,8 +321,8 @@ impl Upstream {
         let before = status.borrow_and_update().listings;
         let decided = |status: &Status| match &status.state {
             State::Ready(ready) => ready.generation > generation || status.listings > before,
-            State::Down(_) | State::Stopped => true,
-            State::Idle | State::Connecting | State::PerCaller => false,
+            State::Down(_) | State::PerCaller | State::Stopped => true,
+            State::Idle | State::Connecting => false,
         };
         let status = timeout(PATIENCE, status.wait_for(decided)).await;
         let is_newer = |state: &State| matches!(state, State::Ready(now) if now.generation > generation);

@@ -76,7 +76,7 @@ fn every_file_in_config_can_be_loaded() {
     }
     let files = folder("config", &["yaml", "json"]);
     let files: Vec<_> = files.iter().filter(|path| name(path) != "schema.json").collect();
-    assert_eq!(files.len(), 8);
+    assert_eq!(files.len(), 9);
     for path in files {
         let text = std::fs::read_to_string(path).unwrap();
         let source = Source { name: name(path), directory: path.parent().unwrap(), world: &Anything };
