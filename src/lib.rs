@@ -22,6 +22,7 @@
 //! | 1 | [`config`] | The file's model: text → checked [`Config`](config::Config), every problem at once; the [`Change`](config::Change) between two; the JSON Schema. |
 //! | 1 | [`mcp`] | The protocol's own facts: revisions, methods, headers, envelopes, the handshake's messages, and what a message of one era is in the other. |
 //! | 1 | [`metrics`] | Every series, declared once; handles per server; guards that count out on every path. |
+//! | 0 | [`memory`] | One budget for what is held of large messages. |
 //! | 0 | [`names`] | `<tool>_mcp_<server>`: joining, sanitising, cutting. Never splitting. URIs: prefixes and templates. |
 //! | 0 | [`wire`] | JSON-RPC messages as the bytes that came plus the places of their parts; server-sent events; error codes. |
 //!
@@ -98,8 +99,10 @@
 //! does it, so reloads cannot overlap. [`config::parse`] gives a whole new configuration or all its problems; with
 //! problems everything stays as it was. [`fleet::Fleet::apply`] takes [`config::Change::between`] the two: what is
 //! untouched keeps its link; other names, texts and times are handed to the running upstream; successors of changed
-//! servers warm up side by side until they are ready or the time is up. Then one store publishes the snapshot, the old
-//! upstreams drain, and a notice goes out. A start is the same call from a configuration without servers.
+//! servers warm up side by side until they are ready or the time is up, and nothing else is held up by that. Then one
+//! store publishes the snapshot, the old upstreams drain, and a notice goes out. A successor that does not work does not
+//! take the place of one that does: it is held back, tried on, and put into use once it works; `/status` says so. A start
+//! is the same call from a configuration without servers.
 //!
 //! **Reconnect.** The link ends → the keeper says [`State::Down`](upstream::State::Down) with the reason → waits for the
 //! pace (one attempt per `reconnectInterval`, whoever asks) → dials, shakes hands, under one deadline →
@@ -145,8 +148,9 @@
 //! successor.
 //!
 //! **The end.** SIGTERM fails `/readyz`, waits `drainDelay`, takes no more connections, gives calls in flight
-//! `drainTimeout` (those whose clients hung up, too), then ends streams, links and children. Every task belongs to a
-//! tracker that is waited for.
+//! `drainTimeout` (those whose clients hung up, too), then ends streams, links and children. A second at the most, or a
+//! quarter of that time, is for telling: [`clock::Clock::end`] makes every deadline of a call due at once, so each is
+//! answered with an error, and its server told. Every task belongs to a tracker that is waited for.
 //!
 //! # What must stay true
 //!
@@ -224,6 +228,10 @@
 //! - **A link's first request finds out which HTTP transport is spoken**, where the file does not say it. The dialer
 //!   remembers, by URL, who spoke only HTTP+SSE: such a server is asked that way first, and the other way in the same
 //!   attempt once it offers no such stream. So neither a reconnect nor a server brought up to date costs an attempt.
+//! - **A change is judged by what runs**, not by the file before: a stamp or a place that the running connection has already
+//!   replaces nothing, also where another one was tried in between and held back.
+//! - **A file is read when its writer has closed it**, where the system tells that; what is there before is half of it, and
+//!   may be good by itself.
 //! - **Our own pool of HTTP/1.1 connections**: one server per link needs no keys, a connection goes back
 //!   when its answer has been read, without a task, and each thread has its own. It took a seventh of a call's cost away.
 //! - **Calls have coarse deadlines** on one shared [`clock::Clock`]: two timers of their own cost a call more than reading
@@ -334,6 +342,7 @@ pub mod config;
 pub mod fleet;
 pub mod front;
 pub mod mcp;
+pub mod memory;
 pub mod metrics;
 pub mod names;
 pub mod relay;

@@ -10,7 +10,7 @@ use super::serve::tell;
 use super::watch::Watch;
 use crate::config::{Change, Config, Parsed, Problem};
 use crate::fleet::Fleet;
-use crate::front::{Admin, LastReload};
+use crate::front::{Admin, LastReload, Tls};
 use crate::metrics::Metrics;
 use crate::session::Keyring;
 
@@ -24,6 +24,8 @@ pub(super) struct Reload {
     pub(super) keys: Arc<Keyring>,
     pub(super) admin: Arc<Admin>,
     pub(super) metrics: Arc<Metrics>,
+    /// The endpoint's certificate, if it has one.
+    pub(super) tls: Option<Arc<Tls>>,
     /// What was last said of an invalid file, so that it is said once.
     refused: Option<String>,
     /// What there is to say of where the file is mounted.
@@ -39,7 +41,8 @@ impl Reload {
         admin: Arc<Admin>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { origin, started, fleet, keys, admin, metrics, refused: None, mounted: None }
+        let (refused, mounted) = (None, None);
+        Self { origin, started, fleet, keys, admin, metrics, tls: None, refused, mounted }
     }
 
     /// Watches the file that gave `first`, and `hangup`, for ever.
@@ -55,6 +58,9 @@ impl Reload {
             // Watched first and read then: what changes after the reading is noticed.
             let sees = watch.follow(self.origin.file().into_iter().chain(files.iter().map(AsRef::as_ref)));
             self.metrics.watching(sees);
+            if let Some(tls) = &self.tls {
+                tls.reload();
+            }
             if let Some(parsed) = self.read() {
                 if parsed.files != files {
                     files.clone_from(&parsed.files);

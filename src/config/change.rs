@@ -53,6 +53,9 @@ impl Change {
         if old.admin != new.admin {
             change.needs_restart.push("admin.listen");
         }
+        if old.tls != new.tls {
+            change.needs_restart.push("tls");
+        }
         if old.limits != new.limits {
             change.needs_restart.push("limits");
         }
@@ -72,6 +75,7 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         admin: _,
         servers: _,
         session_keys: _,
+        tls: _,
         insecure,
         auth,
         allowed_hosts,

@@ -92,6 +92,7 @@ pub(super) const TOP: &[Key] = &[
     key("maxNameLength", Whole, Read, "Longest exposed name (64)."),
     key("describeOrigin", Flag, Read, "Puts a server's title before its tools' descriptions (true)."),
     key("limits", Fields(LIMITS), Read, "Sizes, counts and times of the whole process."),
+    key("tls", Fields(EDGE_TLS), Read, "TLS of the MCP endpoint; the files are read again when they change."),
     key("mcpServers", Servers, Read, "The servers, as every MCP client writes them."),
     key("servers", Servers, Same("mcpServers"), "VS Code's word for `mcpServers`."),
     key("inputs", Anything, Read, "VS Code asks its user for these; refused unless empty."),
@@ -108,7 +109,6 @@ pub(super) const TOP: &[Key] = &[
     key("callLog", Anything, Later, "A log of tool calls."),
     key("resultSpill", Anything, Later, "Keeps large results as resources."),
     key("tracing", Anything, Later, "OpenTelemetry."),
-    key("tls", Anything, Refused, "TLS of the MCP endpoint."),
     key("apiKeys", Anything, Refused, "Who may call."),
     key("rules", Anything, Refused, "Who may call what."),
     key("guard", Anything, Refused, "Checks of arguments and results."),
@@ -125,14 +125,47 @@ pub(super) const AUTH: &[Key] = &[key(
 pub(super) const ADMIN: &[Key] =
     &[key("listen", Text, Read, "Address and port of metrics, probes and the status (127.0.0.1:8932).")];
 
+pub(super) const EDGE_TLS: &[Key] = &[
+    key("cert", Text, Read, "The endpoint's certificate chain, a PEM file."),
+    key("key", Text, Read, "Its key, a PEM file."),
+    key("clientCa", Text, Read, "A PEM file of authorities; clients must show a certificate of theirs."),
+];
+
 pub(super) const LIMITS: &[Key] = &[
     key("requestBody", Size, Read, "Largest request body from a client (4MiB)."),
     key("upstreamMessage", Size, Read, "Largest message from a server (16MiB)."),
     key("jsonDepth", Whole, Read, "Deepest nesting of a JSON message (128)."),
     key("sessions", Whole, Read, "Sessions held at once (10000)."),
     key("sessionIdle", Duration, Read, "How long an idle session is held (30m)."),
-    key("callsPerSession", Whole, Read, "Calls in flight per session (64)."),
+    key(
+        "callsPerSession",
+        Whole,
+        Read,
+        "Calls in flight per client: a session, or a connection without one (64).",
+    ),
     key("callsPerServer", Whole, Read, "Calls in flight per server; more are told that it is busy (256)."),
+    key(
+        "calls",
+        Whole,
+        Read,
+        "Calls in flight of all clients; beyond them they are told to come again (1000).",
+    ),
+    key("streams", Whole, Read, "Streams that clients hold open for what they did not ask for (5000)."),
+    key("clientConnections", Whole, Read, "Connections of clients (10000)."),
+    key(
+        "buffers",
+        Size,
+        Read,
+        "Bytes of large requests and unread answers held at once (a quarter of the memory limit, or 256MiB).",
+    ),
+    key("headerTimeout", Duration, Read, "How long a client may take to send the head of a request (10s)."),
+    key(
+        "bodyTimeout",
+        Duration,
+        Read,
+        "How long a client may take to send the body, at 1 KiB/s at least (30s).",
+    ),
+    key("writeTimeout", Duration, Read, "How long a client may leave unread what it is sent (30s)."),
     key(
         "connections",
         Whole,

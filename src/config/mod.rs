@@ -37,8 +37,8 @@ pub use auth::{ApiKey, Auth, sha256};
 pub use care::{Breaker, Care, Retry};
 pub use change::Change;
 pub use model::{
-    Config, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Scope, Server, Stdio, Tls, Tools,
-    UriMode, ViewRules,
+    Config, EdgeTls, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Scope, Server, Stdio, Tls,
+    Tools, UriMode, ViewRules,
 };
 pub use problem::{Problem, Severity};
 pub use roots::Root;

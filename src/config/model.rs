@@ -40,6 +40,8 @@ pub struct Config {
     pub views: IndexMap<Arc<str>, ViewRules>,
     /// Keys for what clients carry for us: the first seals, all of them open. Without one they are made at random.
     pub session_keys: Vec<[u8; 32]>,
+    /// TLS of the MCP endpoint, if it speaks it.
+    pub tls: Option<EdgeTls>,
     /// Sizes, counts and times that hold for the whole process.
     pub limits: Limits,
     /// The servers in the order of the file: the order of every list.
@@ -61,6 +63,7 @@ impl Default for Config {
             page_size: None,
             views: IndexMap::new(),
             session_keys: vec![],
+            tls: None,
             limits: Limits::default(),
             servers: IndexMap::new(),
         }
@@ -79,6 +82,17 @@ impl fmt::Debug for Config {
     }
 }
 
+/// What the MCP endpoint shows and asks for in TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EdgeTls {
+    /// Our certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Our key, PEM.
+    pub key: PathBuf,
+    /// Authorities for clients' certificates, PEM; without it clients need none.
+    pub client_ca: Option<PathBuf>,
+}
+
 /// Limits of the whole process; the reasons stand beside the defaults in [`Limits::default`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
@@ -92,10 +106,24 @@ pub struct Limits {
     pub sessions: usize,
     /// How long an idle session is held in memory.
     pub session_idle: Duration,
-    /// Calls in flight per session.
+    /// Calls in flight per session, or per connection of clients without one.
     pub calls_per_session: usize,
     /// Calls in flight per server; more are told at once that it is busy.
     pub calls_per_server: usize,
+    /// Calls in flight of all clients.
+    pub calls: usize,
+    /// Streams that clients hold open for what they did not ask for.
+    pub streams: usize,
+    /// Connections of clients.
+    pub client_connections: usize,
+    /// Bytes of large requests and of unread answers; where absent it goes by how much memory there is.
+    pub buffers: Option<usize>,
+    /// How long a client may take to send the head of a request.
+    pub header_timeout: Duration,
+    /// How long a client may take to send the body of a request.
+    pub body_timeout: Duration,
+    /// How long a client may leave unread what it is sent.
+    pub write_timeout: Duration,
     /// Connections of single sessions per server; where absent as many as its kind can bear.
     pub connections: Option<usize>,
     /// How long a connection of a single session may be without calls.
@@ -128,6 +156,13 @@ impl Default for Limits {
             session_idle: Duration::from_secs(30 * 60), // as the Python SDK
             calls_per_session: 64,
             calls_per_server: 256, // a server that takes a second a call, at more than most can do
+            calls: 1000,           // a few MiB each at worst, and more than two cores can do
+            streams: 5000,         // 16 KiB each
+            client_connections: 10_000, // half of the usual 20,000 file descriptors
+            buffers: None,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30), // above any pause of a network that recovers
             connections: None,
             connection_idle: Duration::from_secs(15 * 60), // a child each: long enough to think, not for ever
             holds: 1024, // each has a request under way at its server, and over stdio perhaps a child

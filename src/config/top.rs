@@ -6,13 +6,13 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use url::Url;
 
-use super::keys::{ADMIN, LIMITS, TOP};
-use super::model::{Config, Limits, Reach, Server};
+use super::keys::{ADMIN, EDGE_TLS, LIMITS, TOP};
+use super::model::{Config, EdgeTls, Limits, Reach, Server};
 use super::near::nearest;
 use super::node::{Entry, Node, Value};
 use super::problem::{Place, shown, shown_all};
 use super::reader::{Fields, HINTS, Reader};
-use super::{auth, server, session_keys, unique, views};
+use super::{auth, reach, server, session_keys, unique, views};
 use crate::names::{Naming, ServerName};
 
 /// Reads the whole file. Absent where it is no mapping at all; what it says is of worth only if no error was noted.
@@ -35,6 +35,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
         page_size: reader.whole(&fields, "pageSize", 1, 10_000),
         limits: limits(reader, &fields),
         session_keys: session_keys::read(reader, &fields),
+        tls: tls(reader, &fields),
         views: views::read(reader, &fields, &servers),
         servers: servers.into_iter().map(|(_, server)| (server.name.clone(), server)).collect(),
         naming,
@@ -144,6 +145,18 @@ fn exposure(reader: &mut Reader<'_>, fields: &Fields<'_>, config: &Config) {
     }
 }
 
+fn tls(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<EdgeTls> {
+    let inner = reader.fields(fields.get("tls")?, EDGE_TLS, "`tls`", " of `tls`")?;
+    // A misspelt `clientCa` would let everybody in.
+    reader.refuse_unknown(&inner, EDGE_TLS);
+    let mut file = |key: &str| reach::read_file(reader, &inner, key).map(|(path, _)| path);
+    let (cert, key, client_ca) = (file("cert"), file("key"), file("clientCa"));
+    if inner.get("cert").is_none() || inner.get("key").is_none() {
+        reader.error(inner.place, "`tls` needs both `cert` and `key`");
+    }
+    Some(EdgeTls { cert: cert?, key: key?, client_ca })
+}
+
 fn hosts(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<String> {
     let mut hosts = vec![];
     for (place, text) in reader.texts(fields, "allowedHosts") {
@@ -200,12 +213,19 @@ fn limits(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Limits {
     set(&mut limits.sessions, reader.whole(&inner, "sessions", 1, 1_000_000));
     set(&mut limits.calls_per_session, reader.whole(&inner, "callsPerSession", 1, 100_000));
     set(&mut limits.calls_per_server, reader.whole(&inner, "callsPerServer", 1, 100_000));
+    set(&mut limits.calls, reader.whole(&inner, "calls", 1, 1_000_000));
+    set(&mut limits.streams, reader.whole(&inner, "streams", 1, 1_000_000));
+    set(&mut limits.client_connections, reader.whole(&inner, "clientConnections", 1, 1_000_000));
+    limits.buffers = reader.size(&inner, "buffers", 1 << 20, MOST);
     set(&mut limits.holds, reader.whole(&inner, "holds", 2, 1_000_000));
     limits.connections = reader.whole(&inner, "connections", 1, 100_000);
     let set = |to: &mut std::time::Duration, value: Option<_>| *to = value.unwrap_or(*to);
     set(&mut limits.connection_idle, reader.duration(&inner, "connectionIdle"));
     set(&mut limits.session_idle, reader.duration(&inner, "sessionIdle"));
     set(&mut limits.hold_time, reader.duration(&inner, "holdTime"));
+    set(&mut limits.header_timeout, reader.duration(&inner, "headerTimeout"));
+    set(&mut limits.body_timeout, reader.duration(&inner, "bodyTimeout"));
+    set(&mut limits.write_timeout, reader.duration(&inner, "writeTimeout"));
     set(&mut limits.first_list_wait, reader.span(&inner, "firstListWait"));
     set(&mut limits.reconnect_interval, reader.duration(&inner, "reconnectInterval"));
     set(&mut limits.refresh_interval, reader.duration(&inner, "refreshInterval"));

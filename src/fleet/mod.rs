@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use crate::catalog::Catalog;
 use crate::config::{Config, Limits};
 use crate::mcp::Features;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::names::ServerName;
 use crate::transport::{Dialer, Sizes};
@@ -35,6 +36,7 @@ pub struct Fleet {
     changing: Mutex<()>,
     first_round: watch::Sender<bool>,
     shared: Shared,
+    memory: Arc<Memory>,
     stop: CancellationToken,
 }
 
@@ -63,8 +65,9 @@ impl Fleet {
     pub async fn spawn(config: Arc<Config>, metrics: Arc<Metrics>) -> Arc<Self> {
         let limits = config.limits.clone();
         let sizes = Sizes { message: limits.upstream_message, depth: limits.json_depth };
+        let memory = Memory::new(limits.buffers);
         let shared = Shared {
-            dialer: Arc::new(Dialer::new(sizes)),
+            dialer: Arc::new(Dialer::new(sizes).within(memory.clone())),
             news: Arc::new(News::default()),
             limits,
             tasks: TaskTracker::new(),
@@ -82,12 +85,18 @@ impl Fleet {
             changing: Mutex::default(),
             first_round: watch::Sender::new(false),
             shared,
+            memory,
             stop: CancellationToken::new(),
         });
         fleet.apply(config).await; // a start is a reload from nothing
         fleet.shared.tasks.spawn(fleet.clone().publish());
         fleet.shared.tasks.spawn(fleet.clone().end_first_round());
         fleet
+    }
+
+    /// What is held of large messages, servers' and clients'.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// What there is now.

@@ -31,6 +31,7 @@ pub(super) async fn hear(
         let text = "this stream is text/event-stream; accept it";
         return Err(refuse(Rejection::Media, StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, text));
     }
+    endpoint.has_room_for_a_stream()?;
     // In this order: what changes in between is told twice rather than never.
     let notices = endpoint.fleet.notices();
     let listen = match endpoint.relay.listen(caller, message).await {

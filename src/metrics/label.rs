@@ -175,8 +175,12 @@ labels! {
         Session = "session",
         /// As many sessions as there may be, all active.
         SessionsFull = "sessions_full",
-        /// As many calls in flight as one client may have.
+        /// As many calls or streams as there may be.
         Busy = "busy",
+        /// As many bytes held in memory as there may be.
+        Memory = "memory",
+        /// One of us.
+        Bug = "bug",
         /// A revision that we do not speak.
         Revision = "revision",
         /// A header that does not repeat what the body says.
@@ -197,5 +201,23 @@ labels! {
         Anew = "anew",
         /// The rest was no longer kept.
         Gone = "gone",
+    }
+}
+
+labels! {
+    /// Why we closed a client's connection.
+    Closed {
+        /// As many as there may be.
+        Full = "full",
+        /// No request came in time, or none for too long.
+        Silent = "silent",
+        /// What it is sent was not read.
+        Unread = "unread",
+        /// Frame after frame without anything in them.
+        Flood = "flood",
+        /// No TLS, or not in time, or with a certificate that we do not take.
+        Handshake = "handshake",
+        /// A protocol error, or headers beyond the limits.
+        Protocol = "protocol",
     }
 }

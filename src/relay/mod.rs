@@ -45,7 +45,8 @@ use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::meta::SERVER_INFO;
 use crate::mcp::{Feature, IDENTITY, Shown, method};
-use crate::session::{Keyring, Session};
+use crate::metrics::Metrics;
+use crate::session::{BeginError, Keyring, Session};
 use crate::upstream::Upstream;
 use crate::wire::{self, Kind, Message};
 use hold::{Holds, State};
@@ -60,6 +61,7 @@ pub struct Relay {
     fleet: Arc<Fleet>,
     /// Deadlines of calls.
     clock: Arc<Clock>,
+    metrics: Arc<Metrics>,
     /// Seals ids of tasks.
     keys: Arc<Keyring>,
     holds: Arc<Holds>,
@@ -100,19 +102,30 @@ pub enum Handled {
     Now(Bytes),
     /// Its answer takes time.
     Later(Call),
+    /// There is no room for it now: this is its answer, and the client should come again.
+    Busy(Bytes),
     /// It wants none.
     Accepted,
 }
 
+impl Handled {
+    /// What becomes of the request `id` that cannot begin.
+    fn unbegun(error: BeginError, id: &[u8]) -> Self {
+        let answer = Refusal::Begin(error).answer(Some(id));
+        if error == BeginError::Overloaded { Self::Busy(answer) } else { Self::Now(answer) }
+    }
+}
+
 impl Relay {
     /// A relay to the servers of `fleet`.
-    pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>, keys: Arc<Keyring>) -> Arc<Self> {
+    pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>, keys: Arc<Keyring>, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             holds: Arc::new(Holds::new(fleet.limits())),
             awaited: Awaited::default(),
             listening: Arc::new(Semaphore::new(fleet.limits().sessions.min(Semaphore::MAX_PERMITS))),
             fleet,
             clock,
+            metrics,
             keys,
             misses: Misses::default(),
             sightings: Sightings::default(),
@@ -202,10 +215,10 @@ impl Relay {
     {
         // A client without a session can only be asked by an answer, which not all methods have.
         let asked = caller.events && !caller.session.is_guest();
-        self.started(caller, message, asked, None, run).map_or_else(Handled::Now, Handled::Later)
+        self.started(caller, message, asked, None, run).map_or_else(|unbegun| unbegun, Handled::Later)
     }
 
-    /// The call that `run` is; the client can be `asked` something. `Err` is the answer where it cannot begin.
+    /// The call that `run` is; the client can be `asked` something. `Err` is what becomes of it where it cannot begin.
     fn started<F>(
         self: &Arc<Self>,
         caller: &Caller,
@@ -213,18 +226,19 @@ impl Relay {
         asked: bool,
         state: Option<State>,
         run: impl FnOnce(Errand, Message) -> F,
-    ) -> Result<Call, Bytes>
+    ) -> Result<Call, Handled>
     where
         F: Future<Output = Option<Bytes>> + Send + 'static,
     {
         let id = message.id().unwrap_or_default();
-        let guard = caller.session.begin(&id).map_err(|error| Refusal::Begin(error).answer(Some(&id)))?;
-        Ok(Call::start(&self.orphans, |asides| {
+        let guard = caller.session.begin(&id).map_err(|error| Handled::unbegun(error, &id))?;
+        let call = Call::start(&self.orphans, |asides| {
             let state = state.map(Box::new);
             let (relay, view) = (self.clone(), caller.view.clone());
             let (shown, handed) = (caller.shown.clone(), caller.handed.clone());
             run(Errand { relay, view, events: asked, guard, asides, shown, handed, state }, message)
-        }))
+        });
+        Ok(call.guarded(id, &self.metrics))
     }
 
     fn list(self: &Arc<Self>, caller: &Caller, message: &Message, id: Bytes, feature: Feature) -> Handled {

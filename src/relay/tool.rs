@@ -12,9 +12,24 @@ use crate::mcp::TaskSupport;
 use crate::upstream::Upstream;
 use crate::wire::Message;
 
+/// Panics where a test wants to see one: in no build that anybody uses.
+#[cfg(debug_assertions)]
+#[allow(clippy::panic, reason = "that is what it is for")]
+fn fail_point(message: &Message) {
+    let named = std::env::var("TRUNKLINE_PANIC").is_ok_and(|tool| {
+        let [name] = message.params_members(["name"]).unwrap_or([None]);
+        name.and_then(|at| message.string(at)).is_some_and(|name| name == tool)
+    });
+    if named {
+        panic!("a test asked for it");
+    }
+}
+
 /// Answers a `tools/call`; `None` where the client cancelled it.
 pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
     let id = message.id().unwrap_or_default();
+    #[cfg(debug_assertions)]
+    fail_point(&message);
     let call = match Request::read(errand, message, Subject::Tool, "name") {
         Ok(call) => call,
         Err(refusal) => return Some(refusal.answer(Some(&id))),

@@ -52,6 +52,11 @@ impl SseDecoder {
         }
     }
 
+    /// How many bytes it holds.
+    pub fn held(&self) -> usize {
+        self.unread.len() + self.data.len()
+    }
+
     /// The last event id seen: where to resume.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()

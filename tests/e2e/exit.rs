@@ -1,16 +1,9 @@
 //! Issue 2: how it starts, and how it ends.
 
-use std::fs;
-use std::net::TcpListener;
-use std::process::Output;
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use crate::support::{
-    Client, Fake, Mount, Reply, SOON, Script, World, entries, file, process, program, until,
-};
+use crate::support::{Client, Fake, SOON, Script, World, entries, file, process, until};
 
 #[tokio::test]
 async fn calls_in_flight_finish_before_the_end() {

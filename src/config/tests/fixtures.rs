@@ -186,6 +186,13 @@ fn every_setting_arrives() {
         session_idle: Duration::from_secs(3600),
         calls_per_session: 2,
         calls_per_server: 7,
+        calls: 30,
+        streams: 5,
+        client_connections: 7,
+        buffers: Some(8 << 20),
+        header_timeout: Duration::from_secs(3),
+        body_timeout: Duration::from_secs(4),
+        write_timeout: Duration::from_secs(5),
         connections: Some(3),
         connection_idle: Duration::from_secs(20),
         holds: 20,
@@ -199,9 +206,11 @@ fn every_setting_arrives() {
     };
     assert_eq!(config.limits, want);
     assert_eq!(config.session_keys, [[1; 32], [255; 32]]);
-    assert_eq!(files.len(), 5, "{files:?}"); // a secret, three certificates and keys
+    let pem = PathBuf::from(format!("{DIRECTORY}/good.pem"));
+    assert_eq!(config.tls, Some(EdgeTls { cert: pem.clone(), key: pem.clone(), client_ca: Some(pem) }));
+    assert_eq!(files.len(), 8, "{files:?}"); // a secret, six certificates and keys, what seals
     let told: Vec<_> = notes.iter().map(|note| (note.line, note.severity)).collect();
-    assert_eq!(told, [(46, Severity::Warning), (62, Severity::Warning), (64, Severity::Warning)]);
+    assert_eq!(told, [(54, Severity::Warning), (70, Severity::Warning), (72, Severity::Warning)]);
     let web = config.servers.values().find(|server| server.key == "web").unwrap();
     assert_eq!((config.page_size, config.views.len()), (Some(100), 2));
     assert_eq!(config.views["both"], ViewRules::default());

@@ -107,8 +107,18 @@ fn schema_and_parser_agree_on_every_key() {
         "${FLAG}",
     ];
     let key = json!({"keys": {"alice": "a-key-of-some-length"}}); // whoever asks for keys must have one
-    let others =
-        [json!(true), json!(64), json!(["a"]), json!([["a"]]), json!({"a": "b"}), json!([]), json!({}), key];
+    let pem = json!({"cert": "good.pem", "key": "good.pem"}); // and whoever asks for TLS a certificate
+    let others = [
+        json!(true),
+        json!(64),
+        json!(["a"]),
+        json!([["a"]]),
+        json!({"a": "b"}),
+        json!([]),
+        json!({}),
+        key,
+        pem,
+    ];
     let samples: Vec<Json> = words.into_iter().map(Json::from).chain(others).collect();
     let mut fake = Fake::new();
     fake.variables.insert("FLAG", "true".into());

@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use super::Http;
 use crate::config::Reach;
 use crate::mcp::Revision;
+use crate::memory::Memory;
 use crate::transport::testing::{EVENTS, Peer, SIZES, all, call, chunk, http, json, link, response, result};
 use crate::transport::{Failure, Link};
 use crate::wire::{Kind, Message};
@@ -90,7 +91,8 @@ async fn asides_come_before_the_answer() {
 async fn a_stream_left_after_its_answer_does_not_cost_the_connection() {
     let peer = Peer::new().await;
     let Reach::Http(config) = http(&peer.uri) else { unreachable!() };
-    let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
+    let http =
+        Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES, &Memory::new(None)));
     let (ended, end) = tokio::sync::oneshot::channel();
     let serving = async {
         let mut connection = peer.accept().await;
