@@ -7,6 +7,11 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use trunkline::app::{self, Exit, Origin, log};
 
+/// See Cargo.toml for why.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Joins many MCP servers into one streamable-HTTP endpoint.
 #[derive(Debug, Parser)]
 #[command(version, about)]

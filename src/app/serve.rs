@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::banner;
+use super::kept_key;
 use super::load::{LoadError, Origin};
 use super::reload::Reload;
 use crate::clock::Clock;
@@ -102,7 +103,7 @@ async fn start(
     metrics.log(log_lost);
     let tls = config.tls.as_ref().map(|files| Tls::load(files, metrics.clone()));
     let tls = tls.transpose().map_err(ServeError::Certificate)?;
-    let keys = Arc::new(Keyring::new(&config.session_keys));
+    let keys = Arc::new(Keyring::new(&kept_key::keys(&config)));
     let sessions = Sessions::new(&config.limits, keys.clone(), metrics.clone());
     let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
     let clock = Arc::new(Clock::default());
@@ -144,8 +145,15 @@ async fn start(
         async move { sessions.run(stop).await }
     });
     tasks.spawn({
-        let mut reload =
-            Reload::new(origin.clone(), config.clone(), fleet.clone(), keys, admin.clone(), metrics.clone());
+        let mut reload = Reload::new(
+            origin.clone(),
+            config.clone(),
+            fleet.clone(),
+            keys,
+            sessions.clone(),
+            admin.clone(),
+            metrics.clone(),
+        );
         reload.tls = tls;
         let stop = stop.clone();
         async move { stop.run_until_cancelled(reload.run(&parsed, hangup)).await.unwrap_or_default() }

@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::audience::Audience;
-use super::list::{self, BadCursor};
+use super::list::{self, BadCursor, Start};
 use super::menu::{Found, Menu, Share, Stock};
 use super::part::Part;
 use crate::config::{Config, Retry, ViewRules};
@@ -103,7 +103,15 @@ impl Catalog {
         Self { parts, menus, page_size: config.page_size }
     }
 
-    /// The result of listing `feature` in `view` to such an audience, from `cursor` on: without what the revision asks of
+    /// As it is, with `more` parts of `config`'s servers in their places.
+    #[must_use]
+    pub fn with(&self, config: &Config, more: impl Iterator<Item = Arc<Part>>) -> Self {
+        let mut parts = self.parts.clone();
+        parts.extend(more.map(|part| (part.server().name.clone(), part)));
+        Self::build(config, parts, self)
+    }
+
+    /// The result of listing `feature` in `view` to such an audience, from `start` on: without what the revision asks of
     /// every result.
     ///
     /// # Errors
@@ -113,11 +121,11 @@ impl Catalog {
         view: &View,
         feature: Feature,
         audience: Audience,
-        cursor: Option<&str>,
+        start: Start<'_>,
     ) -> Result<Bytes, BadCursor> {
         match self.menus.get(view) {
-            Some(menu) => menu.page(feature, audience, cursor, self.page_size.unwrap_or(usize::MAX)),
-            None if cursor.is_some() => Err(BadCursor),
+            Some(menu) => menu.page(feature, audience, start, self.page_size.unwrap_or(usize::MAX)),
+            None if start.cursor.is_some() => Err(BadCursor),
             None => Ok(list::empty(feature)),
         }
     }

@@ -42,6 +42,18 @@ impl Listing {
         self.lacking.iter().find_map(|lacking| lacking.cut)
     }
 
+    /// Why not everything of one kind is here, if so.
+    pub(super) fn cut_of(&self, feature: Feature) -> Option<&'static str> {
+        self.lacking.get(feature.index())?.cut
+    }
+
+    /// Not everything of one kind is here.
+    pub(super) fn note_cut(&mut self, feature: Feature, why: &'static str) {
+        if let Some(lacking) = self.lacking.get_mut(feature.index()) {
+            lacking.cut = Some(why);
+        }
+    }
+
     /// What is left out.
     pub fn dropped(&self) -> Dropped {
         let all = self.lacking.iter().map(|lacking| lacking.dropped);

@@ -99,7 +99,12 @@ pub(super) const TOP: &[Key] = &[
     key("pageSize", Whole, Read, "Items on a page of a list; everything is on one where it is not given."),
     key("views", Views, Read, "More paths, `/mcp/<name>`, with their own selection of servers."),
     key("sessionKeys", Text, Read, "A file of keys for what clients carry for us; replicas share it."),
-    key("catalogCache", Anything, Later, "A directory for the last known lists."),
+    key(
+        "catalogCache",
+        Text,
+        Read,
+        "A directory for the last known lists, and a key for sessions beside them.",
+    ),
     key("sessionStore", Anything, Later, "Where replicas keep what they share."),
     key("bareNames", Anything, Later, "Accepts a tool's own name where only one server has it."),
     key("expose", Anything, Later, "Hides the tools of a server that is down."),
@@ -143,7 +148,6 @@ pub(super) const LIMITS: &[Key] = &[
         Read,
         "Calls in flight per client: a session, or a connection without one (64).",
     ),
-    key("callsPerServer", Whole, Read, "Calls in flight per server; more are told that it is busy (256)."),
     key(
         "calls",
         Whole,
@@ -166,6 +170,7 @@ pub(super) const LIMITS: &[Key] = &[
         "How long a client may take to send the body, at 1 KiB/s at least (30s).",
     ),
     key("writeTimeout", Duration, Read, "How long a client may leave unread what it is sent (30s)."),
+    key("callsPerServer", Whole, Read, "Calls in flight per server; more are told that it is busy (256)."),
     key(
         "connections",
         Whole,
@@ -219,7 +224,7 @@ pub(super) const TYPES: &[&str] =
 pub(super) const PROTOCOLS: &[&str] =
     &["auto", "modern", "legacy", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// Whom a connection is for; the last two are not supported yet.
+/// Whom a connection is for.
 pub(super) const SCOPES: &[&str] = &["auto", "shared", "session", "principal", "request"];
 
 /// The keys of a server's entry.
@@ -266,7 +271,7 @@ pub(super) const SERVER: &[Key] = &[
     key("gallery", Anything, Chat, "Where VS Code has it from."),
     key("version", Anything, Chat, "Its version, in VS Code's gallery."),
     key("dev", Anything, Chat, "How VS Code debugs it."),
-    key("scope", Choice(SCOPES), Read, "For whom a connection is: `auto`, `shared` or `session`."),
+    key("scope", Choice(SCOPES), Read, "For whom a connection is (auto)."),
     key("interactive", Flag, Read, "`true` gives every session a connection of its own."),
     key(
         "replay",

@@ -12,6 +12,7 @@ mod keys;
 mod model;
 mod near;
 mod node;
+mod personal;
 mod placeholder;
 mod problem;
 mod reach;
@@ -38,12 +39,14 @@ pub use care::{Breaker, Care, Retry};
 pub use change::Change;
 pub use model::{
     Config, EdgeTls, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Scope, Server, Stdio, Tls,
-    Tools, UriMode, ViewRules,
+    Tools, UriMode,
 };
+pub use personal::{Blank, Lacking, Personal, Values};
 pub use problem::{Problem, Severity};
 pub use roots::Root;
 pub use schema::schema;
 pub use source::{Machine, Source, World};
+pub use views::ViewRules;
 
 use reader::Reader;
 

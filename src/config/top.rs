@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use hyper::header::HeaderName;
 use indexmap::IndexMap;
 use url::Url;
 
@@ -36,12 +37,49 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
         limits: limits(reader, &fields),
         session_keys: session_keys::read(reader, &fields),
         tls: tls(reader, &fields),
+        catalog_cache: reader.text(&fields, "catalogCache").map(|path| reader.source().directory.join(path)),
         views: views::read(reader, &fields, &servers),
         servers: servers.into_iter().map(|(_, server)| (server.name.clone(), server)).collect(),
+        handed: vec![],
         naming,
     };
     exposure(reader, &fields, &config);
-    Some(Config { servers: others(reader, &fields, config.servers, config.listen), ..config })
+    let servers = others(reader, &fields, config.servers, config.listen);
+    let handed = handed(reader, &fields, &servers, config.auth.is_some());
+    Some(Config { servers, handed, ..config })
+}
+
+/// The headers of callers that servers get, and what is odd about it.
+fn handed(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    servers: &Servers,
+    authenticated: bool,
+) -> Vec<HeaderName> {
+    let place = fields.given("mcpServers").map_or(fields.place, |entry| entry.place);
+    let mut handed: Vec<HeaderName> = vec![];
+    for (server, personal) in servers.values().filter_map(|server| Some((server, server.personal.as_ref()?)))
+    {
+        let key = shown(&server.key);
+        if personal.asks_who() && !authenticated {
+            let message = format!(
+                "server {key} wants to know who calls, and there is no `auth`: its calls are refused"
+            );
+            reader.warn(place, message);
+        }
+        for name in personal.headers() {
+            if authenticated && matches!(name.as_str(), "authorization" | "x-api-key") {
+                let message = format!(
+                    "server {key} is given the header `{name}` of callers, which may be their key to trunkline itself"
+                );
+                reader.warn(place, message);
+            }
+            if !handed.contains(name) {
+                handed.push(name.clone());
+            }
+        }
+    }
+    handed
 }
 
 /// Leaves out what is ourselves: the file of an editor that already uses us has us in it, and we would list our own tools
@@ -212,11 +250,11 @@ fn limits(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Limits {
     set(&mut limits.json_depth, reader.whole(&inner, "jsonDepth", 8, 128));
     set(&mut limits.sessions, reader.whole(&inner, "sessions", 1, 1_000_000));
     set(&mut limits.calls_per_session, reader.whole(&inner, "callsPerSession", 1, 100_000));
-    set(&mut limits.calls_per_server, reader.whole(&inner, "callsPerServer", 1, 100_000));
     set(&mut limits.calls, reader.whole(&inner, "calls", 1, 1_000_000));
     set(&mut limits.streams, reader.whole(&inner, "streams", 1, 1_000_000));
     set(&mut limits.client_connections, reader.whole(&inner, "clientConnections", 1, 1_000_000));
     limits.buffers = reader.size(&inner, "buffers", 1 << 20, MOST);
+    set(&mut limits.calls_per_server, reader.whole(&inner, "callsPerServer", 1, 100_000));
     set(&mut limits.holds, reader.whole(&inner, "holds", 2, 1_000_000));
     limits.connections = reader.whole(&inner, "connections", 1, 100_000);
     let set = |to: &mut std::time::Duration, value: Option<_>| *to = value.unwrap_or(*to);

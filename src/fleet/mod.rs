@@ -3,6 +3,8 @@
 //!
 //! The only room that writes the snapshot.
 
+mod cache;
+mod personal;
 mod work;
 
 use std::collections::HashMap;
@@ -23,9 +25,11 @@ use crate::metrics::Metrics;
 use crate::names::ServerName;
 use crate::transport::{Dialer, Sizes};
 use crate::upstream::{News, Shared, Upstream};
+use cache::Cache;
+use personal::Seen;
 use work::Work;
 
-pub use crate::upstream::Notice;
+pub use crate::upstream::{Hearers, Notice};
 
 /// All upstreams.
 #[derive(Debug)]
@@ -35,6 +39,7 @@ pub struct Fleet {
     /// Held by whoever changes the configuration, which takes longer than `work` may be held.
     changing: Mutex<()>,
     first_round: watch::Sender<bool>,
+    seen: Seen,
     shared: Shared,
     memory: Arc<Memory>,
     stop: CancellationToken,
@@ -53,6 +58,8 @@ pub struct Snapshot {
     pub held: HashMap<ServerName, Arc<Upstream>>,
     /// How many notices there were by then: whoever was away while it grew has missed some.
     pub notices: u64,
+    /// The servers that each caller reaches by himself: what is here of them is the same for all, so nothing.
+    pub personal: Arc<[ServerName]>,
 }
 
 /// Changes within this time are told as one.
@@ -72,6 +79,11 @@ impl Fleet {
             limits,
             tasks: TaskTracker::new(),
         };
+        let cache = Cache::open(&config).await;
+        let stop = CancellationToken::new();
+        if let Some(cache) = &cache {
+            shared.tasks.spawn(cache.clone().run(stop.clone()));
+        }
         let nothing = Arc::new(Config { servers: indexmap::IndexMap::new(), ..(*config).clone() });
         let fleet = Arc::new(Self {
             snapshot: ArcSwap::from_pointee(Snapshot {
@@ -80,13 +92,15 @@ impl Fleet {
                 upstreams: HashMap::new(),
                 held: HashMap::new(),
                 notices: 0,
+                personal: Arc::default(),
             }),
-            work: Mutex::new(Work::new(metrics)),
+            work: Mutex::new(Work::new(metrics, cache)),
             changing: Mutex::default(),
             first_round: watch::Sender::new(false),
+            seen: Seen::default(),
             shared,
             memory,
-            stop: CancellationToken::new(),
+            stop,
         });
         fleet.apply(config).await; // a start is a reload from nothing
         fleet.shared.tasks.spawn(fleet.clone().publish());
@@ -187,9 +201,12 @@ impl Fleet {
             changed.extend(rearranged);
         }
         let notices = self.snapshot.load().notices + u64::from(!changed.is_empty());
-        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams, held: work.held(), notices }));
+        let is_personal = |name: &&ServerName| upstreams.get(*name).is_some_and(|up| up.is_personal());
+        let personal = config.servers.keys().filter(is_personal).cloned().collect();
+        let held = work.held();
+        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams, held, notices, personal }));
         if !changed.is_empty() {
-            self.shared.news.send(Notice::Changed { servers: changed.into(), features });
+            self.shared.news.send(Notice::Changed { servers: changed.into(), features, to: Hearers::All });
         }
     }
 
@@ -207,7 +224,9 @@ impl Fleet {
     async fn end_first_round(self: Arc<Self>) {
         let upstreams: Vec<_> = self.snapshot().upstreams.values().cloned().collect();
         let all = async {
-            for upstream in upstreams.iter().filter(|upstream| upstream.server().eager) {
+            // Of one whose list is known from before nobody waits for another.
+            let unknown = |upstream: &&Arc<Upstream>| upstream.server().eager && upstream.listing().is_none();
+            for upstream in upstreams.iter().filter(unknown) {
                 upstream.settled().await;
             }
         };

@@ -42,6 +42,11 @@ pub(super) fn check(parts: &Parts, bound: SocketAddr, config: &Config) -> Result
     }
 }
 
+/// Whether whoever sends such a request may talk to us at all.
+pub fn knows(parts: &Parts, bound: SocketAddr, config: &Config) -> bool {
+    check(parts, bound, config).is_ok()
+}
+
 /// The host of a `Host` header, without its port; none where it could be read in two ways.
 fn host_of(value: &HeaderValue) -> Option<&str> {
     let text = value.to_str().ok()?;

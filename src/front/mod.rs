@@ -29,6 +29,7 @@ mod worker;
 
 pub use admin::{Admin, LastReload};
 pub use endpoint::Endpoint;
+pub use guard::knows;
 pub use peer::Peer;
 pub use serve::{Serve, Server};
 pub use tls::Tls;

@@ -153,7 +153,7 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
             status.what_to_do = why.unauthorized.then_some(CREDENTIALS);
             status.next_try_in_seconds = Some(seconds(why.next.saturating_duration_since(now)));
         }
-        State::Idle | State::Connecting | State::Stopped => {}
+        State::Idle | State::Connecting | State::PerCaller | State::Stopped => {}
     }
     status
 }

@@ -13,7 +13,7 @@ use super::tasks::started;
 use crate::catalog::Route;
 use crate::config::Server;
 use crate::mcp::{Letter, Mirror, Revision, enveloped_params, method};
-use crate::upstream::Upstream;
+use crate::upstream::{Behalf, Upstream};
 use crate::wire::{self, Kind, Message, Text, members};
 
 /// How often to look where the server does not say.
@@ -84,11 +84,14 @@ impl Request {
     /// Tells the server in the background that nobody wants the task any more.
     pub(super) fn end_task(&self, upstream: &Arc<Upstream>, task: &str) {
         let (upstream, session) = (upstream.clone(), self.errand.guard.session().clone());
+        let handed = self.errand.handed.clone();
         let (task, envelope) = (task.to_owned(), self.envelope(Revision::LATEST));
         self.errand.relay.orphans.spawn(async move {
             let write = move |to, id| about(method::TASKS_CANCEL, &task, "", to, id, &envelope);
             let ending = async {
-                if let Ok(mut exchange) = upstream.begin(&session, &write, true).await {
+                if let Ok(mut exchange) =
+                    upstream.begin(Behalf { session: &session, handed: handed.as_ref() }, &write, true).await
+                {
                     drop(exchange.next().await);
                 }
             };

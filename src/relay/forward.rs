@@ -106,7 +106,7 @@ impl Request {
             // Its tools are others than we know, and so is what headers repeat of their arguments.
             let relay = &self.errand.relay;
             relay.look_again(upstream).await;
-            let Ok(now) = self.route(&relay.fleet.snapshot()) else { return Ok(answered) };
+            let Ok(now) = self.route(&self.errand.snapshot()) else { return Ok(answered) };
             if now.server == server.name {
                 let write = |to, id| self.write(&now, to, id);
                 answered = self.forward(upstream, server, limit, &write).await?;
@@ -180,13 +180,14 @@ impl Request {
         // Others have said for how long they want to hear the log, one without a session says it with each request.
         let _wish =
             session.is_guest().then(|| session.level()).flatten().map(|level| upstream.want_level(level));
-        let mut exchange = self.begun(upstream, server, pin!(upstream.begin(session, write, again))).await?;
+        let behalf = self.errand.behalf();
+        let mut exchange = self.begun(upstream, server, pin!(upstream.begin(behalf, write, again))).await?;
         let mut answer = self.read_answer(upstream, &mut exchange, limit, last).await;
         if let Err(Broken::Failed(lost @ (Failure::SessionGone | Failure::Unreachable(_)))) = &answer {
             upstream.doubt(exchange.generation(), lost);
             // In boxes, here and below, what most calls do not need: a call's future is moved, and its room touched.
             exchange = {
-                let mut anew = Box::pin(upstream.begin_anew(session, exchange, write, again));
+                let mut anew = Box::pin(upstream.begin_anew(behalf, exchange, write, again));
                 self.begun(upstream, server, anew.as_mut()).await?
             };
             answer = Box::pin(self.read_answer(upstream, &mut exchange, limit, last)).await;
@@ -195,7 +196,7 @@ impl Request {
             && Box::pin(upstream.is_another(&exchange)).await
         {
             exchange = {
-                let mut anew = Box::pin(upstream.begin_anew(session, exchange, write, again));
+                let mut anew = Box::pin(upstream.begin_anew(behalf, exchange, write, again));
                 self.begun(upstream, server, anew.as_mut()).await?
             };
             answer = Box::pin(self.read_answer(upstream, &mut exchange, limit, last)).await;

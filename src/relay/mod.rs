@@ -40,14 +40,14 @@ pub use listen::Listen;
 pub use refusal::Refusal;
 
 use crate::auth::Handed;
-use crate::catalog::{Audience, BadCursor, View};
+use crate::catalog::{Audience, BadCursor, Start, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::meta::SERVER_INFO;
 use crate::mcp::{Feature, IDENTITY, Shown, method};
 use crate::metrics::Metrics;
 use crate::session::{BeginError, Keyring, Session};
-use crate::upstream::Upstream;
+use crate::upstream::{Behalf, Upstream};
 use crate::wire::{self, Kind, Message};
 use hold::{Holds, State};
 use misses::Misses;
@@ -93,6 +93,13 @@ pub struct Caller {
     pub shown: Shown,
     /// Those of its headers that servers get.
     pub handed: Option<Arc<Handed>>,
+}
+
+impl Caller {
+    /// For whom its requests are.
+    fn behalf(&self) -> Behalf<'_> {
+        Behalf { session: &self.session, handed: self.handed.as_ref() }
+    }
 }
 
 /// What becomes of a message.
@@ -253,11 +260,12 @@ impl Relay {
         let (view, agreed) = (caller.view.clone(), caller.session.agreed());
         let audience = Audience::of(&agreed.revision, &agreed.capabilities);
         let relay = self.clone();
+        let whose = caller.session.principal().cloned();
         let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
             &view,
             feature,
             audience,
-            cursor.as_deref(),
+            Start { cursor: cursor.as_deref(), principal: whose.as_deref() },
         ) {
             Ok(result) if audience.modern => {
                 let caching = relay.caching(snapshot, &view, feature);
@@ -268,18 +276,22 @@ impl Relay {
             Ok(result) => wire::response(id, &result),
             Err(BadCursor) => Refusal::BadCursor.answer(Some(id)),
         };
-        let snapshot = self.fleet.snapshot();
+        let snapshot = self.fleet.sees(caller.behalf());
         let asleep = asleep(&snapshot, &caller.view);
-        if self.fleet.first_round_done() && asleep.is_none() {
+        let behind = !snapshot.personal.is_empty() && self.fleet.is_behind(&caller.view, caller.behalf());
+        if self.fleet.first_round_done() && asleep.is_none() && !behind {
             return Handled::Now(listed(&snapshot, &id));
         }
-        let relay = self.clone();
+        let (relay, caller) = (self.clone(), caller.clone());
         Handled::Later(Call::start(&self.orphans, |_| async move {
             relay.first_round().await;
             if let Some(upstream) = asleep {
                 relay.look_again(&upstream).await;
             }
-            Some(listed(&relay.fleet.snapshot(), &id))
+            if behind {
+                relay.look_for(&caller.view, caller.behalf()).await;
+            }
+            Some(listed(&relay.fleet.sees(caller.behalf()), &id))
         }))
     }
 
@@ -324,6 +336,11 @@ impl Relay {
     /// Waits until every server was tried once, or the process ends.
     async fn first_round(&self) {
         self.clock.to_the_end(self.fleet.first_round()).await.unwrap_or_default(); // late, there is what there is
+    }
+
+    /// Asks those servers of `view` what they have that each caller reaches by himself.
+    async fn look_for(&self, view: &View, behalf: Behalf<'_>) {
+        self.clock.to_the_end(self.fleet.look_for(view, behalf)).await.unwrap_or_default(); // as above
     }
 
     /// Asks `upstream` again for what it has, for as long as a first list may take, and puts that into the catalog.

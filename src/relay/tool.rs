@@ -34,7 +34,7 @@ pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
         Ok(call) => call,
         Err(refusal) => return Some(refusal.answer(Some(&id))),
     };
-    let snapshot = call.errand.relay.fleet.snapshot();
+    let snapshot = call.errand.snapshot();
     let found = match snapshot.catalog.tool(&call.errand.view, &call.name) {
         Some(route) => Ok((snapshot.upstreams.get(&route.server).cloned(), route)),
         None => Box::pin(look_again(&call, snapshot)).await,
@@ -81,11 +81,12 @@ async fn look_again(
     snapshot: Arc<Snapshot>,
 ) -> Result<(Option<Arc<Upstream>>, Route), Bytes> {
     let (relay, view) = (&call.errand.relay, &call.errand.view);
-    let (snapshot, found) = if relay.fleet.first_round_done() {
+    let (snapshot, found) = if relay.fleet.first_round_done() && snapshot.personal.is_empty() {
         (snapshot, None)
     } else {
         relay.first_round().await;
-        let snapshot = relay.fleet.snapshot();
+        relay.look_for(view, call.errand.behalf()).await;
+        let snapshot = call.errand.snapshot();
         let found = snapshot.catalog.tool(view, &call.name);
         (snapshot, found)
     };
@@ -96,9 +97,10 @@ async fn look_again(
     let server = snapshot.catalog.server_of_unknown(view, &call.name).ok_or_else(unknown)?;
     let upstream = snapshot.upstreams.get(&server).cloned().ok_or_else(unknown)?;
     let mut latest = snapshot;
-    if !relay.misses.has(&latest, &server, &call.name) {
+    // One that each caller reaches by himself has been asked above.
+    if !upstream.is_personal() && !relay.misses.has(&latest, &server, &call.name) {
         relay.look_again(&upstream).await;
-        latest = relay.fleet.snapshot();
+        latest = call.errand.snapshot();
         if let Some(route) = latest.catalog.tool(view, &call.name) {
             return Ok((latest.upstreams.get(&route.server).cloned(), route));
         }

@@ -57,7 +57,13 @@ impl Dialer {
 
     /// A link to `server`. Over HTTP nothing is sent yet, only certificates are read; a child is started, once less than
     /// three others are starting.
+    ///
+    /// # Errors
+    /// Where it cannot be started, or its certificates cannot be read; or where its settings are to be filled in first.
     pub async fn dial(&self, server: &Server) -> Result<Link, Failure> {
+        if server.personal.is_some() {
+            return Err(Failure::Unsupported("it is reached for a caller only".into()));
+        }
         let sizes = Sizes { message: server.care.message.unwrap_or(self.sizes.message), ..self.sizes };
         match &server.reach {
             Reach::Http(config) => {

@@ -24,4 +24,5 @@ mod web;
 pub use dialer::{Dialer, Sizes};
 pub use failure::Failure;
 pub use link::{Inbound, Link, Reply};
+pub use stdio::{Line, Lines};
 pub use tally::Counts;

@@ -7,13 +7,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::timeout;
 
+use super::behalf::{Behalf, Key, Linked, Share, Whom};
 use super::breaker::Pass;
 use super::era::Order;
 use super::gate::Turn;
+use super::own::Wanted;
 use super::state::{Ready, State, Status, Unavailable, ends_link};
 use super::subscriptions::{self, Missed, Subscription};
 use super::{Exchange, LevelWish, Upstream, Write};
-use crate::config::{Protocol, Reach};
+use crate::config::{Protocol, Reach, Scope, Values};
 use crate::mcp::{Level, Revision, method};
 use crate::session::Session;
 use crate::transport::Failure;
@@ -32,8 +34,8 @@ pub enum SubscribeError {
 enum Way {
     /// The one that is kept for all.
     Shared,
-    /// One of the session's own.
-    Own,
+    /// Another one.
+    Own(Whom),
     /// One of the session's own, of the legacy era, if the server speaks that as well.
     Mirror,
 }
@@ -42,71 +44,120 @@ enum Way {
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Upstream {
-    /// Sends a request of `session`'s client that `write` makes for an id of ours.
+    /// Sends a request that `write` makes for an id of ours.
     ///
-    /// It goes over the link that all share, or, where the server keeps a state per session, over the session's own, which
-    /// is opened now if need be.
+    /// It goes over the link that all share, or, where the server keeps something for each caller or is told who calls, over
+    /// one of its own, which is opened now if need be.
     ///
     /// One that comes `again` without harm is sent again where a used connection breaks under it.
     ///
     /// # Errors
-    /// Where the server is not connected: at once, but for a connection that is just being made.
+    /// Where the server is not connected: at once, but for a connection that is just being made. Where it is told something
+    /// of its callers that this one lacks.
     pub async fn begin(
         self: &Arc<Self>,
-        session: &Arc<Session>,
+        behalf: Behalf<'_>,
         write: Write<'_>,
         again: bool,
     ) -> Result<Exchange, Unavailable> {
         let turn = self.enter()?;
-        let ready = match self.state() {
-            State::Ready(ready) => self.link_for(ready, session, 0).await?,
-            // A session's own link may outlive the shared one.
+        let linked = match self.state() {
+            State::Ready(ready) => self.link_for(ready, behalf, 0).await?,
+            State::PerCaller => Box::pin(self.personal_link(behalf, 0)).await?,
+            // A caller's own link may outlive the shared one.
             State::Idle | State::Connecting | State::Down(_) | State::Stopped => {
-                if let Some(own) = self.own.ready(session) {
-                    own
+                if let Some(own) = self.own.standing(behalf) {
+                    own.into()
                 } else {
                     let ready = Box::pin(self.ready_after(0)).await?;
-                    self.link_for(ready, session, 0).await?
+                    self.link_for(ready, behalf, 0).await?
                 }
             }
         };
-        self.exchange(ready, session, write, turn, again).await
+        self.exchange(linked, behalf.session, write, turn, again).await
     }
 
     /// A place for a call. One that is down says so itself.
     fn enter(&self) -> Result<Turn<'_>, Unavailable> {
         self.gate.enter().map_err(|why| match self.state() {
             down @ State::Down(_) => down.unavailable(),
-            State::Idle | State::Connecting | State::Ready(_) | State::Stopped => why,
+            State::Idle | State::Connecting | State::Ready(_) | State::PerCaller | State::Stopped => why,
         })
     }
 
-    /// The link for a call of `session`, where `ready` is the one that is kept for all; an own one younger than the
+    /// The link for a call on `behalf`, where `ready` is the one that is kept for all; an own one younger than the
     /// generation `after`.
     async fn link_for(
         self: &Arc<Self>,
         ready: Arc<Ready>,
-        session: &Arc<Session>,
+        behalf: Behalf<'_>,
         after: u64,
-    ) -> Result<Arc<Ready>, Unavailable> {
-        match self.way(&ready, session) {
-            Way::Shared => Ok(ready),
-            Way::Own => Box::pin(self.own_link(session, after)).await,
-            Way::Mirror => match Box::pin(self.own_link(session, after)).await {
-                Err(_) if self.modern_only.load(Ordering::Acquire) => Ok(ready),
-                found => found,
+    ) -> Result<Linked, Unavailable> {
+        let own = |whom| Wanted { key: Key { whom, values: None }, values: None };
+        match self.way(&ready, behalf) {
+            Way::Shared => Ok(ready.into()),
+            Way::Own(whom) => Box::pin(self.own_link(behalf, own(whom), after)).await,
+            Way::Mirror => {
+                let whom = Whom::Session(behalf.session.serial());
+                match Box::pin(self.own_link(behalf, own(whom), after)).await {
+                    Err(_) if self.modern_only.load(Ordering::Acquire) => Ok(ready.into()),
+                    found => found,
+                }
+            }
+        }
+    }
+
+    fn way(&self, ready: &Ready, behalf: Behalf<'_>) -> Way {
+        let (guest, known) = (behalf.session.is_guest(), behalf.session.principal().is_some());
+        match ready.share {
+            Share::Request => Way::Own(Whom::Request(self.generation())),
+            Share::Principal => Way::Own(Whom::principal(behalf)),
+            Share::Unknown if known => Way::Own(Whom::principal(behalf)),
+            Share::All | Share::Unknown | Share::Session
+                if ready.is_modern()
+                    && !guest
+                    && self.is_mirrored()
+                    && !self.modern_only.load(Ordering::Acquire) =>
+            {
+                Way::Mirror
+            }
+            Share::All | Share::Unknown => Way::Shared,
+            Share::Session => match Whom::session(behalf, self.server.load().interactive) {
+                // Whoever has no session and no name shares the state of the kept one, if the server has any.
+                Whom::Principal(None) => Way::Shared,
+                whom => Way::Own(whom),
             },
         }
     }
 
-    fn way(&self, ready: &Ready, session: &Session) -> Way {
-        let guest = session.is_guest();
-        if ready.is_modern() && !guest && self.is_mirrored() && !self.modern_only.load(Ordering::Acquire) {
-            Way::Mirror
-        } else if ready.shared || (guest && !(self.server.load().interactive)) {
-            Way::Shared // whoever has no session shares the state of the kept one, if the server has any
-        } else {
-            Way::Own
+    /// The link of a server that each caller reaches by himself, younger than `after`.
+    pub(super) async fn personal_link(
+        self: &Arc<Self>,
+        behalf: Behalf<'_>,
+        after: u64,
+    ) -> Result<Linked, Unavailable> {
+        loop {
+            let server = self.server.load_full();
+            let values = behalf.values(&server)?;
+            let whom = match server.scope {
+                Scope::Request => Whom::Request(self.generation()),
+                Scope::Principal => Whom::principal(behalf),
+                Scope::Session => Whom::session(behalf, server.interactive),
+                _ if server.interactive => Whom::session(behalf, true),
+                Scope::Shared => Whom::Anybody,
+                Scope::Auto if matches!(server.reach, Reach::Stdio(_)) => Whom::principal(behalf),
+                Scope::Auto if self.keeps_state.load(Ordering::Acquire) => Whom::session(behalf, false),
+                Scope::Auto => Whom::Anybody,
+            };
+            let tries = server.scope == Scope::Auto && whom == Whom::Anybody;
+            let key = Key { whom, values: values.as_ref().map(Values::digest) };
+            let linked = self.own_link(behalf, Wanted { key: key.clone(), values }, after).await?;
+            if !(tries && linked.ready.share == Share::Session) {
+                return Ok(linked);
+            }
+            // Now it shows that the server keeps something for each session: nobody may share this one.
+            self.keeps_state.store(true, Ordering::Release);
+            self.own.end(&key);
         }
     }
 
@@ -117,14 +168,18 @@ impl Upstream {
         matches!(server.reach, Reach::Http(_)) && server.protocol == Protocol::Auto
     }
 
-    /// How a link of a session's own is greeted: as the kept one was, but for a server of both eras.
-    pub(super) fn order_for_own(&self) -> Order {
+    /// How another link is greeted: as the kept one was, but in a server of both eras a session's is of the legacy one. `None`
+    /// where there is no kept one.
+    pub(super) fn order_for(&self, whom: &Whom) -> Option<Order> {
+        if self.is_personal() {
+            return None;
+        }
         let legacy = self.hello().is_none_or(|hello| !hello.revision.is_modern());
-        match (self.is_mirrored(), legacy) {
+        Some(match (matches!(whom, Whom::Session(_)) && self.is_mirrored(), legacy) {
             (true, _) => Order::Legacy(Revision::LATEST_LEGACY),
             (false, true) => Order::Initialize,
             (false, false) => Order::Discover,
-        }
+        })
     }
 
     /// As [`begin`](Self::begin), on a link younger than the one on which the server had nothing of what `failed`.
@@ -133,7 +188,7 @@ impl Upstream {
     /// As there.
     pub async fn begin_anew(
         self: &Arc<Self>,
-        session: &Arc<Session>,
+        behalf: Behalf<'_>,
         failed: Exchange,
         write: Write<'_>,
         again: bool,
@@ -141,14 +196,16 @@ impl Upstream {
         let (own, generation) = (failed.is_own_link(), failed.generation());
         drop(failed); // its place is free again
         let turn = self.enter()?;
-        let ready = if own {
+        let linked = if matches!(self.state(), State::PerCaller) {
+            self.personal_link(behalf, generation).await?
+        } else if own {
             let ready = self.ready().await?; // while the server is away nobody dials
-            self.link_for(ready, session, generation).await?
+            self.link_for(ready, behalf, generation).await?
         } else {
             let ready = self.ready_after(generation).await?;
-            self.link_for(ready, session, 0).await?
+            self.link_for(ready, behalf, 0).await?
         };
-        self.exchange(ready, session, write, turn, again).await
+        self.exchange(linked, behalf.session, write, turn, again).await
     }
 
     /// Brings the server a notification of `session`'s client: on the session's own link, if it has one. Where all share
@@ -156,9 +213,10 @@ impl Upstream {
     pub async fn tell(&self, session: &Arc<Session>, text: Bytes) {
         let roots =
             Message::parse(text.clone(), usize::MAX).is_ok_and(|told| told.method() == method::ROOTS_CHANGED);
-        let ready = match (self.own.ready(session), self.state()) {
+        let shared = |share| matches!(share, Share::All | Share::Unknown);
+        let ready = match (self.own.of_session(session.serial()), self.state()) {
             (Some(own), _) => own,
-            (None, State::Ready(ready)) if ready.shared && !roots && !ready.is_modern() => ready,
+            (None, State::Ready(ready)) if shared(ready.share) && !roots && !ready.is_modern() => ready,
             (None, _) => return,
         };
         ready.say(text).await;
@@ -203,18 +261,18 @@ impl Upstream {
 
     async fn exchange(
         self: &Arc<Self>,
-        ready: Arc<Ready>,
+        linked: Linked,
         session: &Arc<Session>,
         write: Write<'_>,
         turn: Turn<'_>,
         again: bool,
     ) -> Result<Exchange, Unavailable> {
-        if let Some(retry_after) = ready.resting() {
+        if let Some(retry_after) = linked.ready.resting() {
             self.gate.resting();
             let what = "is busy, and asked to be left alone for a while".into();
             return Err(Unavailable { what, retry_after, unauthorized: false });
         }
-        match Exchange::open(ready, session, write, turn, again).await {
+        match Exchange::open(linked, session, write, turn, again).await {
             Ok(exchange) => Ok(exchange),
             Err((ready, failure)) => {
                 self.doubt(ready.generation, &failure);
@@ -226,7 +284,9 @@ impl Upstream {
     async fn ready(&self) -> Result<Arc<Ready>, Unavailable> {
         match self.state() {
             State::Ready(ready) => Ok(ready),
-            State::Idle | State::Connecting | State::Down(_) | State::Stopped => self.ready_after(0).await,
+            State::Idle | State::Connecting | State::Down(_) | State::PerCaller | State::Stopped => {
+                self.ready_after(0).await
+            }
         }
     }
 
@@ -236,7 +296,7 @@ impl Upstream {
         let usable = |status: &Status| match &status.state {
             State::Ready(ready) => ready.generation > generation,
             State::Idle | State::Connecting => false,
-            State::Down(_) | State::Stopped => true,
+            State::Down(_) | State::PerCaller | State::Stopped => true,
         };
         let state = match timeout(PATIENCE, status.wait_for(usable)).await {
             Ok(Ok(status)) => status.state.clone(),
@@ -277,7 +337,7 @@ impl Upstream {
         let decided = |status: &Status| match &status.state {
             State::Ready(ready) => ready.generation > generation || status.listings > before,
             State::Down(_) | State::Stopped => true,
-            State::Idle | State::Connecting => false,
+            State::Idle | State::Connecting | State::PerCaller => false,
         };
         let status = timeout(PATIENCE, status.wait_for(decided)).await;
         let found = status.ok().and_then(Result::ok).map(|status| status.state.clone());

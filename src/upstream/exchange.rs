@@ -7,9 +7,11 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
+use tokio_util::sync::DropGuard;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::ask::is_suspicious;
+use super::behalf::Linked;
 use super::breaker::Pass;
 use super::flights::{Inbox, Seat};
 use super::gate::Turn;
@@ -31,6 +33,8 @@ pub struct Exchange {
     doubtful: bool,
     /// How it ended, while there is still something that came before.
     end: Option<Result<Message, Failure>>,
+    /// Ends a link that is there for this request only.
+    _lease: Option<DropGuard>,
 }
 
 /// What stands in the link's table; gone from it when dropped.
@@ -49,7 +53,7 @@ struct InFlight {
 
 impl Exchange {
     pub(super) async fn open(
-        ready: Arc<Ready>,
+        Linked { ready, lease }: Linked,
         session: &Arc<Session>,
         write: Write<'_>,
         turn: Turn<'_>,
@@ -62,7 +66,7 @@ impl Exchange {
         match flight.ready.link.request(id, write(flight.ready.hello.revision, id)).await {
             Ok(reply) => {
                 let reply = if again { reply.repeatable() } else { reply };
-                Ok(Self { reply, flight, doubtful: false, end: None })
+                Ok(Self { reply, flight, doubtful: false, end: None, _lease: lease })
             }
             Err(failure) => {
                 flight.met(&failure);
@@ -163,9 +167,9 @@ impl Exchange {
         self.doubtful
     }
 
-    /// Whether the link belongs to one session alone.
+    /// Whether the link is another one than that which is kept for all.
     pub fn is_own_link(&self) -> bool {
-        self.flight.ready.owner.is_some()
+        !self.flight.ready.kept
     }
 
     /// Tells the server that nobody waits for the answer any more: over HTTP a modern one by reading no further.
@@ -210,7 +214,7 @@ impl Drop for InFlight {
         if let Some(pass) = self.pass {
             self.ready.gate.breaker.abandoned(pass);
         }
-        let unread = self.ready.flights.leave(self.seat, self.ready.owner.is_some());
+        let unread = self.ready.flights.leave(self.seat, !self.ready.kept);
         if unread.iter().all(|message| message.kind() != Kind::Request) {
             return;
         }

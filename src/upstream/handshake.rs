@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::behalf::Share;
 use super::era::{Memory, Order};
 use super::flights::Flights;
 use super::gate::Gate;
@@ -17,7 +18,7 @@ use super::legs::Legs;
 use super::lists::list;
 use super::state::{Listed, Owner, Ready};
 use crate::catalog::Listing;
-use crate::config::{Limits, Reach, Scope, Server};
+use crate::config::{Limits, Reach, Server};
 use crate::mcp::{Features, Hello, Revision, all_abilities};
 use crate::metrics::{Metrics, ServerSeries};
 use crate::transport::{Dialer, Failure, Link};
@@ -132,7 +133,9 @@ impl Attempt<'_> {
 
     fn ready(&self, link: Link, hello: Hello) -> Ready {
         Ready {
-            shared: is_shared(self.server, &link, hello.revision),
+            share: Share::of(self.server, &link, hello.revision),
+            kept: false,
+            hearers: None,
             hello: Arc::new(hello),
             since: Instant::now(),
             generation: self.generation,
@@ -149,20 +152,6 @@ impl Attempt<'_> {
             _counted: self.series.map(|series| series.link()),
             link,
         }
-    }
-}
-
-/// Whether all sessions may use one link. Without other orders it is what a direct connection would give: a server that
-/// hands out session ids keeps something per session; a child process, a server without sessions and one of the modern era
-/// do not.
-fn is_shared(server: &Server, link: &Link, revision: Revision) -> bool {
-    match (server.scope, &server.reach) {
-        (Scope::Session, Reach::Stdio(_)) => false,
-        _ if revision.is_modern() => true,
-        _ if server.interactive => false,
-        (Scope::Auto, _) => !link.has_session(),
-        (Scope::Shared, _) => true,
-        (Scope::Session, Reach::Http(_)) => false,
     }
 }
 

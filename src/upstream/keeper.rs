@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::ear::{Ear, Heard};
 use super::handshake::{Attempt, Face};
 use super::lists::{Found, list};
+use super::news::Hearers;
 use super::pace::Pace;
 use super::pulse::Pulse;
 use super::refresh::{jittered, offered, refresh, soon, tells_all};
@@ -66,6 +67,10 @@ impl Keeper {
     pub(super) async fn run(mut self) {
         let stop = self.upstream.stop.clone();
         self.publish(self.upstream.state());
+        if matches!(self.upstream.state(), State::PerCaller) {
+            stop.cancelled().await;
+            return self.publish(State::Stopped);
+        }
         if matches!(self.upstream.state(), State::Idle) {
             tokio::select! {
                 () = stop.cancelled() => return self.publish(State::Stopped),
@@ -130,7 +135,8 @@ impl Keeper {
             memory: &self.upstream.memory,
             gate: self.upstream.gate.clone(),
         };
-        let ready = attempt.connect().await?;
+        let mut ready = attempt.connect().await?;
+        (ready.kept, ready.hearers) = (true, Some(Hearers::All));
         self.links += 1;
         self.attempt = 0;
         self.down_since = None;

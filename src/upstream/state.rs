@@ -10,9 +10,11 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::behalf::Share;
 use super::flights::Flights;
 use super::gate::Gate;
 use super::legs::Legs;
+use super::news::Hearers;
 use crate::mcp::{Feature, Hello, method};
 use crate::metrics::LinkGuard;
 use crate::session::Session;
@@ -30,6 +32,8 @@ pub enum State {
     Ready(Arc<Ready>),
     /// Not connected; tried again by itself.
     Down(Arc<Why>),
+    /// Reached by each caller for himself, since its settings are filled in for him: there is nothing to keep for all.
+    PerCaller,
     /// No longer configured.
     Stopped,
 }
@@ -58,8 +62,12 @@ pub struct Ready {
     pub since: Instant,
     /// Counts the links of this upstream, from 1.
     pub generation: u64,
-    /// Calls of all sessions may go over it.
-    pub(super) shared: bool,
+    /// Who may use one such link together.
+    pub(super) share: Share,
+    /// It is the keeper's, the one that is kept for all.
+    pub(super) kept: bool,
+    /// Who hears what comes over it and belongs to no call; nobody where that could be anybody's.
+    pub(super) hearers: Option<Hearers>,
     /// The only session that uses it, if it is one's own.
     pub(super) owner: Option<Owner>,
     /// The last request id used.
@@ -139,6 +147,7 @@ impl State {
             Self::Ready(_) => "ready",
             Self::Down(why) if why.unauthorized => "needsAuthorization",
             Self::Down(_) => "down",
+            Self::PerCaller => "perCaller",
             Self::Stopped => "stopped",
         }
     }
@@ -146,7 +155,7 @@ impl State {
     /// Whether nothing is going on that a first list should wait for.
     pub(super) fn is_settled(&self) -> bool {
         match self {
-            Self::Down(_) | Self::Stopped => true,
+            Self::Down(_) | Self::Stopped | Self::PerCaller => true,
             Self::Idle | Self::Connecting | Self::Ready(_) => false,
         }
     }
@@ -154,6 +163,7 @@ impl State {
     pub(super) fn unavailable(&self) -> Unavailable {
         match self {
             Self::Idle | Self::Connecting | Self::Ready(_) => Unavailable::soon("is still being connected"),
+            Self::PerCaller => Unavailable::lasting("is reached by each caller for himself, so not for this"),
             Self::Stopped => Unavailable::soon("has just been removed or replaced in the configuration"),
             Self::Down(why) => Unavailable {
                 what: why.what.clone(),
@@ -235,6 +245,11 @@ impl Unavailable {
     /// It is worth trying again in a moment.
     pub(super) fn soon(what: impl Into<String>) -> Self {
         Self { what: what.into(), retry_after: Duration::from_secs(1), unauthorized: false }
+    }
+
+    /// Waiting does not help.
+    pub(super) fn lasting(what: impl Into<String>) -> Self {
+        Self { what: what.into(), retry_after: Duration::ZERO, unauthorized: false }
     }
 
     /// As it is, with the time until `next`.

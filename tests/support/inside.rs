@@ -19,6 +19,7 @@ use trunkline::session::{Keyring, Sessions};
 pub(crate) struct Inside {
     runtime: Option<Runtime>,
     url: String,
+    metrics: Arc<Metrics>,
     _tasks: TaskTracker,
 }
 
@@ -30,10 +31,12 @@ impl Inside {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let tasks = TaskTracker::new();
         let started = tasks.clone();
+        let metrics = Metrics::new("test");
+        let counted = metrics.clone();
         let wired = runtime.spawn(async move {
             let listener = tokio::net::TcpListener::bind(config.listen).await.unwrap();
             let bound = listener.local_addr().unwrap();
-            let metrics = Metrics::new("test");
+            let metrics = counted;
             let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
             fleet.first_round().await;
             let server = Arc::new(Server::new(
@@ -60,11 +63,16 @@ impl Inside {
         });
         let bound =
             tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(wired)).unwrap();
-        Self { runtime: Some(runtime), url: format!("http://{bound}"), _tasks: tasks }
+        Self { runtime: Some(runtime), url: format!("http://{bound}"), metrics, _tasks: tasks }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.url)
+    }
+
+    /// The metrics, as they are scraped.
+    pub(crate) fn metrics(&self) -> String {
+        self.metrics.render()
     }
 
     /// The tasks that are alive.

@@ -21,6 +21,8 @@ pub(crate) struct Script {
     pub(crate) tools: Vec<String>,
     /// The result of `tools/list` for a cursor, in place of `tools`.
     pub(crate) list: Option<Arc<dyn Fn(Option<String>) -> String + Send + Sync>>,
+    /// The answer to `tools/list`, in place of both.
+    pub(crate) listing: Option<Answering>,
     /// Its prompts, resources and resource templates, raw.
     pub(crate) prompts: Vec<String>,
     pub(crate) resources: Vec<String>,
@@ -98,6 +100,7 @@ impl Default for Script {
             greets_after: None,
             other: Arc::new(|seen| panic!("unexpected {}", seen.method)),
             list: None,
+            listing: None,
             call: Arc::new(|_| Reply::Result(text("here"))),
             sessions: false,
             tells: false,
@@ -124,7 +127,7 @@ impl Script {
         )
     }
 
-    pub(super) fn listing(&self, cursor: Option<String>) -> String {
+    pub(super) fn listed(&self, cursor: Option<String>) -> String {
         match &self.list {
             Some(list) => list(cursor),
             None => format!(r#"{{"tools":[{}]}}"#, self.tools.join(",")),

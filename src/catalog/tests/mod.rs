@@ -50,7 +50,7 @@ fn catalog<const N: usize>(servers: [(Server, &str); N]) -> Catalog {
 }
 
 fn list(catalog: &Catalog, view: &View, feature: Feature) -> Bytes {
-    catalog.list(view, feature, Audience::default(), None).unwrap()
+    catalog.list(view, feature, Audience::default(), Start::default()).unwrap()
 }
 
 fn tools(catalog: &Catalog, view: &View) -> Bytes {
@@ -149,4 +149,9 @@ fn pages_end_whatever_the_server_does() {
     assert_eq!(pages.add(&page("null", &"x".repeat(2000)), budget), Ok(Turn::Done));
     assert!(pages.finish().cut().is_some());
     assert!(Pages::new(Feature::Tool).add(&"{}".into(), budget).is_err());
+}
+
+/// From `cursor` on, for anybody.
+fn start(cursor: Option<&str>) -> Start<'_> {
+    Start { cursor, principal: None }
 }

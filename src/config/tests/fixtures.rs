@@ -185,7 +185,6 @@ fn every_setting_arrives() {
         sessions: 10,
         session_idle: Duration::from_secs(3600),
         calls_per_session: 2,
-        calls_per_server: 7,
         calls: 30,
         streams: 5,
         client_connections: 7,
@@ -193,6 +192,7 @@ fn every_setting_arrives() {
         header_timeout: Duration::from_secs(3),
         body_timeout: Duration::from_secs(4),
         write_timeout: Duration::from_secs(5),
+        calls_per_server: 7,
         connections: Some(3),
         connection_idle: Duration::from_secs(20),
         holds: 20,
@@ -210,7 +210,7 @@ fn every_setting_arrives() {
     assert_eq!(config.tls, Some(EdgeTls { cert: pem.clone(), key: pem.clone(), client_ca: Some(pem) }));
     assert_eq!(files.len(), 8, "{files:?}"); // a secret, six certificates and keys, what seals
     let told: Vec<_> = notes.iter().map(|note| (note.line, note.severity)).collect();
-    assert_eq!(told, [(54, Severity::Warning), (70, Severity::Warning), (72, Severity::Warning)]);
+    assert_eq!(told, [(53, Severity::Warning), (68, Severity::Warning), (70, Severity::Warning)]);
     let web = config.servers.values().find(|server| server.key == "web").unwrap();
     assert_eq!((config.page_size, config.views.len()), (Some(100), 2));
     assert_eq!(config.views["both"], ViewRules::default());

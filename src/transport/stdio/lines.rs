@@ -8,7 +8,7 @@ const CHUNK: usize = 8 << 10;
 
 /// What a line may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Line {
+pub enum Line {
     /// A whole line, without its end.
     Whole,
     /// The start of one that is longer than the limit; the rest follows.
@@ -17,7 +17,7 @@ pub(super) enum Line {
 
 /// Reads lines of at most `limit` bytes.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub struct Lines<R> {
     from: R,
     unread: BytesMut,
     /// How much of `unread` is known to hold no line end.
@@ -26,12 +26,16 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(from: R, limit: usize) -> Self {
+    /// The lines of `from`.
+    pub fn new(from: R, limit: usize) -> Self {
         Self { from, unread: BytesMut::new(), searched: 0, limit }
     }
 
     /// The next line; `None` at the end, where an unfinished one still counts.
-    pub(super) async fn next(&mut self) -> std::io::Result<Option<(Bytes, Line)>> {
+    ///
+    /// # Errors
+    /// What the reader says.
+    pub async fn next(&mut self) -> std::io::Result<Option<(Bytes, Line)>> {
         loop {
             if let Some(at) = memchr::memchr(b'\n', self.unread.get(self.searched..).unwrap_or_default()) {
                 let end = self.searched + at;

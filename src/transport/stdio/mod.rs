@@ -19,6 +19,8 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::task::TaskTracker;
 
+pub use self::lines::{Line, Lines};
+
 use self::group::Group;
 use self::keeper::{Keeper, Orders};
 use self::pumps::Common;

@@ -11,13 +11,7 @@ use trunkline::mcp::{
 use trunkline::session::Keyring;
 use trunkline::wire::{self, Edit, Message, SseDecoder, every_member};
 
-use crate::drive::Target;
-
-/// Every target, with the name of its corpus.
-pub(crate) const TARGETS: [(&str, Target); 5] =
-    [("envelope", envelope), ("headers", headers), ("seals", seals), ("rounds", rounds), ("events", events)];
-
-fn must(holds: bool, what: &str) -> Result<(), String> {
+pub(crate) fn must(holds: bool, what: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what.to_owned()) }
 }
 
@@ -30,7 +24,7 @@ fn is_json(text: &str) -> bool {
 }
 
 /// Requests: envelopes are read, cut and put in.
-fn envelope(input: &[u8]) -> Result<(), String> {
+pub(crate) fn envelope(input: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(input).into_owned();
     if let Ok(filter) = Filter::parse(&text) {
         let again = format!(r#"{{"notifications":{}}}"#, filter.write());
@@ -104,7 +98,7 @@ fn metas(message: &Message) -> Vec<String> {
 }
 
 /// Texts as values of headers, values of headers as texts, and schemas that ask for headers.
-fn headers(input: &[u8]) -> Result<(), String> {
+pub(crate) fn headers(input: &[u8]) -> Result<(), String> {
     if let Ok(said) = mcp::decode_header(input) {
         let again = mcp::encode_header(&said);
         must(mcp::decode_header(again.as_bytes()).as_deref() == Ok(&*said), "a header does not read back")?;
@@ -125,7 +119,7 @@ fn headers(input: &[u8]) -> Result<(), String> {
 }
 
 /// Sealed texts that somebody changed. The keys are always the same, so that findings come again.
-fn seals(input: &[u8]) -> Result<(), String> {
+pub(crate) fn seals(input: &[u8]) -> Result<(), String> {
     static KEYS: LazyLock<Keyring> = LazyLock::new(|| Keyring::new(&[[7; 32], [8; 32]]));
     let keys = &*KEYS;
     let text = String::from_utf8_lossy(input);
@@ -147,7 +141,7 @@ fn seals(input: &[u8]) -> Result<(), String> {
 }
 
 /// Results and errors, and their way into the other era.
-fn rounds(input: &[u8]) -> Result<(), String> {
+pub(crate) fn rounds(input: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(input);
     let text = text.trim(); // as a message's part has it
     let read = Round::read(text);
@@ -209,7 +203,7 @@ fn has(text: &str, key: &str) -> bool {
 }
 
 /// Server-sent events: the cut between two chunks changes nothing.
-fn events(input: &[u8]) -> Result<(), String> {
+pub(crate) fn events(input: &[u8]) -> Result<(), String> {
     let decode = |size: usize| {
         let mut decoder = SseDecoder::new(1 << 16);
         let mut events = vec![];
