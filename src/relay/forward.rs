@@ -238,16 +238,14 @@ impl Request {
         beginning: Pin<&mut (impl Future<Output = Result<Exchange, Unavailable>> + Send)>,
     ) -> Result<Exchange, Broken> {
         let (limit, pass) = (server.timeout, upstream.pass());
-        match self.errand.relay.clock.within(limit, beginning).await {
-            Ok(begun) => begun.map_err(Broken::Unavailable),
-            Err(_) => {
-                let late = self.late(limit);
-                if matches!(late, Broken::Silent(_)) {
-                    upstream.took_nothing(pass);
-                }
-                Err(late)
-            }
+        if let Ok(begun) = self.errand.relay.clock.within(limit, beginning).await {
+            return begun.map_err(Broken::Unavailable);
         }
+        let late = self.late(limit);
+        if matches!(late, Broken::Silent(_)) {
+            upstream.took_nothing(pass);
+        }
+        Err(late)
     }
 
     /// Why a wait of `limit` was over.
