@@ -316,13 +316,8 @@ impl Upstream {
         if !exchange.is_doubtful() {
             return false;
         }
-        let mut status = self.status.subscribe();
-        let (kept, before) = match &*status.borrow_and_update() {
-            Status { state: State::Ready(kept), listings } => (kept.clone(), *listings),
-            _ => return false,
-        };
-        let (own, generation) = (exchange.is_own_link(), kept.generation);
         // A session's own link alone is no reason to send a call twice: what is kept must mean another era now.
+        let own = exchange.is_own_link();
         let is_other = |now: &Ready| {
             if own {
                 now.is_modern() != exchange.revision().is_modern()
@@ -330,10 +325,16 @@ impl Upstream {
                 now.generation > exchange.generation()
             }
         };
-        if is_other(&kept) {
-            return true;
+        let mut status = self.status.subscribe();
+        let Status { state, listings: before } = status.borrow_and_update().clone();
+        let mut generation = 0; // it may be greeted already
+        if let State::Ready(kept) = &state {
+            if is_other(kept) {
+                return true;
+            }
+            generation = kept.generation;
+            kept.suspected.notify_one();
         }
-        kept.suspected.notify_one();
         let decided = |status: &Status| match &status.state {
             State::Ready(ready) => ready.generation > generation || status.listings > before,
             State::Down(_) | State::Stopped => true,
