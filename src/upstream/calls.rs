@@ -314,19 +314,36 @@ impl Upstream {
     /// Waits a while for whether the server that gave `exchange` a doubtful answer turns out to be another one: then the
     /// answer was none to what was asked, and the call can be made anew.
     pub async fn is_another(&self, exchange: &Exchange) -> bool {
-        if exchange.is_own_link() || !exchange.is_doubtful() {
+        if !exchange.is_doubtful() {
             return false;
         }
-        let (mut status, generation) = (self.status.subscribe(), exchange.generation());
-        let before = status.borrow_and_update().listings;
+        // A session's own link alone is no reason to send a call twice: what is kept must mean another era now.
+        let own = exchange.is_own_link();
+        let is_other = |now: &Ready| {
+            if own {
+                now.is_modern() != exchange.revision().is_modern()
+            } else {
+                now.generation > exchange.generation()
+            }
+        };
+        let mut status = self.status.subscribe();
+        let Status { state, listings: before } = status.borrow_and_update().clone();
+        let mut generation = 0; // it may be greeted already
+        if let State::Ready(kept) = &state {
+            if is_other(kept) {
+                return true;
+            }
+            generation = kept.generation;
+            kept.suspected.notify_one();
+        }
         let decided = |status: &Status| match &status.state {
             State::Ready(ready) => ready.generation > generation || status.listings > before,
             State::Down(_) | State::PerCaller | State::Stopped => true,
             State::Idle | State::Connecting => false,
         };
         let status = timeout(PATIENCE, status.wait_for(decided)).await;
-        let is_newer = |state: &State| matches!(state, State::Ready(now) if now.generation > generation);
-        status.is_ok_and(|status| status.is_ok_and(|status| is_newer(&status.state)))
+        let found = status.ok().and_then(Result::ok).map(|status| status.state.clone());
+        matches!(found, Some(State::Ready(now)) if is_other(&now))
     }
 
     /// Tells whoever keeps the link `generation` that a call on it met `failure`: it looks whether the link is still good.
