@@ -22,6 +22,7 @@
 //! | 1 | [`config`] | The file's model: text → checked [`Config`](config::Config), every problem at once; the [`Change`](config::Change) between two; the JSON Schema. |
 //! | 1 | [`mcp`] | The protocol's own facts: revisions, methods, headers, envelopes, the handshake's messages, and what a message of one era is in the other. |
 //! | 1 | [`metrics`] | Every series, declared once; handles per server; guards that count out on every path. |
+//! | 0 | [`memory`] | One budget for what is held of large messages. |
 //! | 0 | [`names`] | `<tool>_mcp_<server>`: joining, sanitising, cutting. Never splitting. URIs: prefixes and templates. |
 //! | 0 | [`wire`] | JSON-RPC messages as the bytes that came plus the places of their parts; server-sent events; error codes. |
 //!
@@ -98,14 +99,23 @@
 //! does it, so reloads cannot overlap. [`config::parse`] gives a whole new configuration or all its problems; with
 //! problems everything stays as it was. [`fleet::Fleet::apply`] takes [`config::Change::between`] the two: what is
 //! untouched keeps its link; other names, texts and times are handed to the running upstream; successors of changed
-//! servers warm up side by side until they are ready or the time is up. Then one store publishes the snapshot, the old
-//! upstreams drain, and a notice goes out. A start is the same call from a configuration without servers.
+//! servers warm up side by side until they are ready or the time is up, and nothing else is held up by that. Then one
+//! store publishes the snapshot, the old upstreams drain, and a notice goes out. A successor that does not work does not
+//! take the place of one that does: it is held back, tried on, and put into use once it works; `/status` says so. A start
+//! is the same call from a configuration without servers.
 //!
 //! **Reconnect.** The link ends → the keeper says [`State::Down`](upstream::State::Down) with the reason → waits for the
 //! pace (one attempt per `reconnectInterval`, whoever asks) → dials, shakes hands, under one deadline →
 //! [`State::Ready`](upstream::State::Ready) → lists → tells the [`upstream::News`]. The fleet wakes, waits 100 ms for
 //! more, makes the [`catalog::Part`]s anew whose listing or settings differ, stores, and sends a notice only if there was
 //! one. While a server is down its last listing stays, and its tools answer with a stub.
+//!
+//! **A server that fails.** Each upstream has a gate ([`upstream`], `gate`), which a call passes before it looks for a
+//! link. It counts the calls in flight, but not those for which a client is asked, and turns the 257th away. Behind it
+//! stands the breaker, which counts rounds: calls that were let in between two failures that count are one. It looks at
+//! calls only; whether the server is connected, and stays so, is the keeper's affair. The two meet in three places: an
+//! open breaker makes the keeper ask whether the server is there at all (`pulse`), silence to that ends the link, and a new
+//! link lets one call through at once. What a server asks for by `Retry-After` holds for the link that it was said on.
 //!
 //! **Both eras.** A new link is asked `server/discover` first, and `initialize` where the server does not know that, both
 //! under the attempt's deadline ([`upstream`], `greet`). A modern link has no sessions and all calls share it; what its
@@ -138,8 +148,9 @@
 //! successor.
 //!
 //! **The end.** SIGTERM fails `/readyz`, waits `drainDelay`, takes no more connections, gives calls in flight
-//! `drainTimeout` (those whose clients hung up, too), then ends streams, links and children. Every task belongs to a
-//! tracker that is waited for.
+//! `drainTimeout` (those whose clients hung up, too), then ends streams, links and children. A second at the most, or a
+//! quarter of that time, is for telling: [`clock::Clock::end`] makes every deadline of a call due at once, so each is
+//! answered with an error, and its server told. Every task belongs to a tracker that is waited for.
 //!
 //! # What must stay true
 //!
@@ -182,6 +193,7 @@
 //! | reload, change, apply | of the configuration |
 //! | refusal, stub | we answer in a server's place; the refusal for a tool whose server is away |
 //! | notice, aside | something for whoever listens; something that comes before a call's answer |
+//! | gate, breaker, round | lets calls in to a server; stops them where it fails them; calls that fail side by side |
 //! | drain, pace | to finish what runs and take no more; how often something may be tried |
 //!
 //! `X::new` is cheap and cannot fail; `X::parse` is from text; `X::spawn` starts a task; `X::build` costs. The task behind
@@ -216,6 +228,10 @@
 //! - **A link's first request finds out which HTTP transport is spoken**, where the file does not say it. The dialer
 //!   remembers, by URL, who spoke only HTTP+SSE: such a server is asked that way first, and the other way in the same
 //!   attempt once it offers no such stream. So neither a reconnect nor a server brought up to date costs an attempt.
+//! - **A change is judged by what runs**, not by the file before: a stamp or a place that the running connection has already
+//!   replaces nothing, also where another one was tried in between and held back.
+//! - **A file is read when its writer has closed it**, where the system tells that; what is there before is half of it, and
+//!   may be good by itself.
 //! - **Our own pool of HTTP/1.1 connections**: one server per link needs no keys, a connection goes back
 //!   when its answer has been read, without a task, and each thread has its own. It took a seventh of a call's cost away.
 //! - **Calls have coarse deadlines** on one shared [`clock::Clock`]: two timers of their own cost a call more than reading
@@ -302,6 +318,17 @@
 //!   works without a second way. The price: `session` has a flag for it, which few read.
 //! - **A parked call is polled**, by a task of its own: so it hears when its server withdraws a question or ends the call, and
 //!   stops when its time is over, and a retry takes back the call itself rather than talking to it.
+//! - **A call costs the gate two additions and two looks**: the breaker is one number, whose flags say whether anything is
+//!   held against the server, and whose upper part is the round. Lock and clock are for those who find a flag set.
+//! - **A success forgives**: only failures in a row count, so one bad tool of a server in use does not stop the others.
+//! - **Errors in JSON-RPC are no failures**: whoever can say what is wrong is there.
+//! - **Each kind is listed for itself**: a server whose resources cannot be listed has its tools all the same.
+//! - **A tool that the server no longer lists is unknown, not away**: it is there, and says so; -32602 makes clients list again.
+//! - **Questions with odd params are refused, not fatal**: the reader of server messages takes them, and whoever would carry
+//!   them to a client answers -32602.
+//! - **What a server calls unreadable or unknown is told as its own error** (-32603 with its name): -32700, and in views of
+//!   several servers -32601, would read as if the client had been wrong. A direct connection would say the latter as well, so
+//!   a server's own view hands it on.
 //! - **No probe kills a child.** One that is silent when asked for its revisions is sent `initialize` as well, and whichever is
 //!   answered counts: a slow start costs nothing twice. One that ends at the question is started again the other way, and that
 //!   is remembered.
@@ -319,6 +346,7 @@ pub mod config;
 pub mod fleet;
 pub mod front;
 pub mod mcp;
+pub mod memory;
 pub mod metrics;
 pub mod names;
 pub mod relay;

@@ -83,7 +83,10 @@ fn main() -> ExitCode {
             report(&error);
             match error.downcast_ref() {
                 Some(app::ServeError::Config(_)) => Exit::Misused.into(),
-                Some(app::ServeError::Bind(..) | app::ServeError::Machine(_)) | None => Exit::Failed.into(),
+                Some(
+                    app::ServeError::Bind(..) | app::ServeError::Certificate(_) | app::ServeError::Machine(_),
+                )
+                | None => Exit::Failed.into(),
             }
         }
     }
@@ -97,9 +100,9 @@ fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     let origin = Origin::new(arguments.config);
     Ok(match arguments.command.unwrap_or(Command::Serve) {
         Command::Serve => {
-            let _log = log::start(&arguments.log, arguments.log_format).map_err(anyhow::Error::msg)?;
+            let log = log::start(&arguments.log, arguments.log_format).map_err(anyhow::Error::msg)?;
             let greet = arguments.log_format == log::Format::Text;
-            runtime.block_on(app::serve(origin, greet))?;
+            runtime.block_on(app::serve(origin, greet, log.lost()))?;
             Exit::Done
         }
         Command::Check { connect } => runtime.block_on(app::check(&origin, connect)),

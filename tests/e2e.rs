@@ -14,6 +14,7 @@ mod e2e {
     mod batches;
     mod bridge;
     mod bytes;
+    mod cache;
     mod cancellation;
     mod churn;
     mod crossing;
@@ -25,7 +26,9 @@ mod e2e {
     mod hostile;
     mod keys;
     mod keys_auth;
+    mod keys_links;
     mod killed;
+    mod leaks;
     mod legs;
     mod modern;
     mod older;

@@ -35,6 +35,10 @@ async fn try_all(parsed: &Parsed) -> bool {
     let dialer = Arc::new(Dialer::new(Sizes::from(&parsed.config.limits)));
     let mut tries = tokio::task::JoinSet::new();
     for server in parsed.config.servers.values() {
+        if server.personal.is_some() {
+            say(&format!("{}: not tried, since each caller reaches it by himself", server.name));
+            continue;
+        }
         let (dialer, server) = (dialer.clone(), server.clone());
         tries.spawn(async move { (server.name.clone(), try_once(&dialer, &server).await) });
     }

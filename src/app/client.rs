@@ -19,6 +19,8 @@ use tokio::time::timeout;
 
 use crate::wire::{Kind, Malformed, Message, SseDecoder, members, notification, quoted, request};
 
+/// The variable with the key that we show, where callers need one.
+const KEY: &str = "TRUNKLINE_KEY";
 /// The revision that we ask for.
 const REVISION: &str = "2025-11-25";
 /// How long an answer may take that needs no server's work.
@@ -69,6 +71,12 @@ pub enum ClientError {
         status: StatusCode,
         /// The start of what it said.
         body: String,
+    },
+    /// It lets in only callers with a key.
+    #[error("{url} wants to know who calls; put your key into the variable {KEY}")]
+    Key {
+        /// Where.
+        url: String,
     },
     /// A JSON-RPC error.
     #[error("{url} refused `{method}`: {message} (code {code})")]
@@ -293,6 +301,9 @@ impl Client {
             return Ok(response);
         }
         let (url, status) = (self.url(), response.status());
+        if status == StatusCode::UNAUTHORIZED {
+            return Err(ClientError::Key { url });
+        }
         let text = Limited::new(response.into_body(), ANSWER).collect().await;
         let text = text.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         if let Ok(message) = Message::parse(text.clone(), DEPTH) {
@@ -308,6 +319,9 @@ impl Client {
             .uri(&self.uri)
             .header(ACCEPT, "application/json, text/event-stream")
             .header(CONTENT_TYPE, "application/json");
+        if let Ok(key) = std::env::var(KEY) {
+            request = request.header("x-api-key", key);
+        }
         if let Some(session) = &self.session {
             request = request.header("mcp-session-id", session);
         }

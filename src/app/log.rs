@@ -30,8 +30,16 @@ const GATHER: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Log {
     lines: SyncSender<Vec<u8>>,
+    lost: Arc<AtomicU64>,
     /// Ends when the writer does.
     written: Receiver<()>,
+}
+
+impl Log {
+    /// Where it counts the lines that it lost: whoever reports them may set it back.
+    pub fn lost(&self) -> Arc<AtomicU64> {
+        self.lost.clone()
+    }
 }
 
 /// How long the end of the process waits for the log's last lines: a reader may have stopped reading.
@@ -69,14 +77,15 @@ pub fn start(filter: &str, format: Format) -> Result<Log, String> {
         })
         .map_err(|error| format!("no thread for the log: {error}"))?;
     let last = lines.clone();
-    let lines = Lines { lines, dropped };
+    let lost = Arc::new(AtomicU64::new(0));
+    let lines = Lines { lines, dropped, lost: lost.clone() };
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines).with_target(false);
     match format {
         Format::Text => subscriber.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).try_init(),
         Format::Json => subscriber.json().flatten_event(true).with_current_span(false).try_init(),
     }
     .map_err(|error| error.to_string())?;
-    Ok(Log { lines: last, written })
+    Ok(Log { lines: last, lost, written })
 }
 
 /// An empty line ends the writer: a real one is never empty.
@@ -104,6 +113,7 @@ fn write(lines: &Receiver<Vec<u8>>, dropped: &AtomicU64) {
 struct Lines {
     lines: SyncSender<Vec<u8>>,
     dropped: Arc<AtomicU64>,
+    lost: Arc<AtomicU64>,
 }
 
 /// One line on its way.
@@ -133,6 +143,7 @@ impl Drop for Line<'_> {
     fn drop(&mut self) {
         if self.lines.lines.try_send(std::mem::take(&mut self.text)).is_err() {
             self.lines.dropped.fetch_add(1, Ordering::Relaxed);
+            self.lines.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -7,6 +7,7 @@ mod check;
 pub mod client;
 mod commands;
 pub mod demo;
+mod kept_key;
 mod load;
 pub mod log;
 mod mount;

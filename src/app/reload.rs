@@ -4,15 +4,17 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tokio::signal::unix::Signal;
 
+use super::kept_key;
 use super::load::Origin;
 use super::mount;
 use super::serve::tell;
 use super::watch::Watch;
+use crate::auth::admits;
 use crate::config::{Change, Config, Parsed, Problem};
 use crate::fleet::Fleet;
-use crate::front::{Admin, LastReload};
+use crate::front::{Admin, LastReload, Tls};
 use crate::metrics::Metrics;
-use crate::session::Keyring;
+use crate::session::{Keyring, Sessions};
 
 /// Reads the file again when it may have changed; what is invalid changes nothing.
 #[derive(Debug)]
@@ -22,8 +24,11 @@ pub(super) struct Reload {
     pub(super) started: Arc<Config>,
     pub(super) fleet: Arc<Fleet>,
     pub(super) keys: Arc<Keyring>,
+    pub(super) sessions: Arc<Sessions>,
     pub(super) admin: Arc<Admin>,
     pub(super) metrics: Arc<Metrics>,
+    /// The endpoint's certificate, if it has one.
+    pub(super) tls: Option<Arc<Tls>>,
     /// What was last said of an invalid file, so that it is said once.
     refused: Option<String>,
     /// What there is to say of where the file is mounted.
@@ -36,10 +41,12 @@ impl Reload {
         started: Arc<Config>,
         fleet: Arc<Fleet>,
         keys: Arc<Keyring>,
+        sessions: Arc<Sessions>,
         admin: Arc<Admin>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { origin, started, fleet, keys, admin, metrics, refused: None, mounted: None }
+        let (refused, mounted) = (None, None);
+        Self { origin, started, fleet, keys, sessions, admin, metrics, tls: None, refused, mounted }
     }
 
     /// Watches the file that gave `first`, and `hangup`, for ever.
@@ -55,6 +62,9 @@ impl Reload {
             // Watched first and read then: what changes after the reading is noticed.
             let sees = watch.follow(self.origin.file().into_iter().chain(files.iter().map(AsRef::as_ref)));
             self.metrics.watching(sees);
+            if let Some(tls) = &self.tls {
+                tls.reload();
+            }
             if let Some(parsed) = self.read() {
                 if parsed.files != files {
                     files.clone_from(&parsed.files);
@@ -102,10 +112,11 @@ impl Reload {
         let needs_restart = Change::between(&self.started, &parsed.config).needs_restart;
         let change = Change::between(&self.fleet.snapshot().config, &parsed.config);
         if change.session_keys {
-            self.keys.set(&parsed.config.session_keys);
+            self.keys.set(&kept_key::keys(&parsed.config));
             tracing::info!("other session keys: what was sealed with keys that are gone opens no more");
         }
         self.fleet.apply(Arc::new(parsed.config)).await;
+        self.turn_out();
         if !needs_restart.is_empty() {
             tracing::warn!("restart trunkline for the change of {} to take effect", needs_restart.join(", "));
         }
@@ -114,6 +125,16 @@ impl Reload {
         self.metrics.reloaded(true);
         self.last().needs_restart = needs_restart;
         self.taken(&notes);
+    }
+
+    /// Ends the sessions of those who are no longer let in, with their streams.
+    fn turn_out(&self) {
+        let config = self.fleet.snapshot().config.clone();
+        for session in self.sessions.all() {
+            if !admits(config.auth.as_ref(), session.principal()) {
+                self.sessions.close(session.id());
+            }
+        }
     }
 
     /// Tells on the status that a file with these `notes` is in force.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::banner;
+use super::kept_key;
 use super::load::{LoadError, Origin};
 use super::reload::Reload;
 use crate::clock::Clock;
 use crate::config::{Parsed, Problem, Severity};
 use crate::fleet::Fleet;
-use crate::front::{Admin, Endpoint, Server, Workers};
+use crate::front::{Admin, Endpoint, Server, Tls, Workers};
 use crate::metrics::Metrics;
 use crate::relay::Relay;
 use crate::session::{Keyring, Sessions};
@@ -32,6 +33,9 @@ pub enum ServeError {
     /// An address cannot be had.
     #[error("cannot listen on {0}: {1}; is another trunkline running? change `{2}` in the configuration")]
     Bind(SocketAddr, std::io::Error, &'static str),
+    /// The endpoint's certificate is of no use.
+    #[error("no TLS for `listen`: {0}")]
+    Certificate(String),
     /// The machine refuses us something else.
     #[error(transparent)]
     Machine(#[from] std::io::Error),
@@ -50,17 +54,17 @@ struct Running {
     _workers: Workers,
 }
 
-/// Serves what `origin` says until SIGTERM or SIGINT, then drains.
+/// Serves what `origin` says until SIGTERM or SIGINT, then drains. `log_lost` is where the log counts its losses.
 ///
 /// # Errors
 /// Where it could not start.
-pub async fn serve(origin: Origin, greet: bool) -> Result<(), ServeError> {
+pub async fn serve(origin: Origin, greet: bool, log_lost: Arc<AtomicU64>) -> Result<(), ServeError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let hangup = signal(SignalKind::hangup())?; // from here on it ends nobody
     let parsed = origin.load()?;
     tell(&parsed.notes);
-    let running = start(&origin, parsed, hangup, greet).await?;
+    let running = start(&origin, parsed, hangup, greet, log_lost).await?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -85,23 +89,40 @@ pub(super) fn tell(notes: &[Problem]) {
     }
 }
 
-async fn start(origin: &Origin, parsed: Parsed, hangup: Signal, greet: bool) -> Result<Running, ServeError> {
+async fn start(
+    origin: &Origin,
+    parsed: Parsed,
+    hangup: Signal,
+    greet: bool,
+    log_lost: Arc<AtomicU64>,
+) -> Result<Running, ServeError> {
     let config = Arc::new(parsed.config.clone());
     let (listener, bound) = bind(config.listen, "listen").await?;
     let (admin_listener, admin_bound) = bind(config.admin, "admin.listen").await?;
     let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
-    let keys = Arc::new(Keyring::new(&config.session_keys));
+    metrics.log(log_lost);
+    let tls = config.tls.as_ref().map(|files| Tls::load(files, metrics.clone()));
+    let tls = tls.transpose().map_err(ServeError::Certificate)?;
+    let keys = Arc::new(Keyring::new(&kept_key::keys(&config)));
     let sessions = Sessions::new(&config.limits, keys.clone(), metrics.clone());
     let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
     let clock = Arc::new(Clock::default());
-    let relay = Relay::new(fleet.clone(), clock.clone(), keys.clone());
+    let relay = Relay::new(fleet.clone(), clock.clone(), keys.clone(), metrics.clone());
     let workers = Workers::start()?;
-    let endpoint = Arc::new(Server::new(workers.runtimes()));
-    let operators = Arc::new(Server::new(Vec::new()));
+    let endpoint = Arc::new(Server::new(
+        workers.runtimes(),
+        &config.limits,
+        metrics.clone(),
+        fleet.memory().clone(),
+        tls.clone(),
+    ));
+    let operators =
+        Arc::new(Server::new(Vec::new(), &config.limits, metrics.clone(), fleet.memory().clone(), None));
     let admin = Arc::new(Admin {
         bound: admin_bound,
         fleet: fleet.clone(),
         metrics: metrics.clone(),
+        memory: fleet.memory().clone(),
         draining: AtomicBool::new(false),
         last_reload: std::sync::Mutex::default(),
     });
@@ -124,8 +145,16 @@ async fn start(origin: &Origin, parsed: Parsed, hangup: Signal, greet: bool) -> 
         async move { sessions.run(stop).await }
     });
     tasks.spawn({
-        let reload =
-            Reload::new(origin.clone(), config.clone(), fleet.clone(), keys, admin.clone(), metrics.clone());
+        let mut reload = Reload::new(
+            origin.clone(),
+            config.clone(),
+            fleet.clone(),
+            keys,
+            sessions.clone(),
+            admin.clone(),
+            metrics.clone(),
+        );
+        reload.tls = tls;
         let stop = stop.clone();
         async move { stop.run_until_cancelled(reload.run(&parsed, hangup)).await.unwrap_or_default() }
     });

@@ -1,5 +1,7 @@
 //! API keys: `Authorization: Bearer KEY` or `X-Api-Key: KEY`.
 
+use std::sync::Arc;
+
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
@@ -36,6 +38,18 @@ pub(super) fn identify(auth: Option<&Auth>, headers: &HeaderMap) -> Result<Princ
         }
     }
     found.map(|key| Principal::new(ISSUER, &key.name)).ok_or(Denied::Unknown)
+}
+
+/// Whether the principal of that text is still one of those who may call.
+pub fn admits(auth: Option<&Auth>, principal: Option<&Arc<str>>) -> bool {
+    match (auth, principal) {
+        (None, None) => true,
+        (Some(auth), Some(principal)) => {
+            let subject = principal.strip_prefix(ISSUER).and_then(|rest| rest.strip_prefix(' '));
+            subject.is_some_and(|subject| auth.keys.iter().any(|key| *key.name == *subject))
+        }
+        (Some(_), None) | (None, Some(_)) => false,
+    }
 }
 
 /// The key that is shown. `X-Api-Key` is never anything else, so that goes first: beside it `Authorization` may be meant for
@@ -87,6 +101,20 @@ mod tests {
         assert_eq!(who(&[("x-api-key", "b-key")]), bob);
         // A token of a server's beside it.
         assert_eq!(who(&[("authorization", "Bearer other"), ("x-api-key", "a-key")]), alice);
+    }
+
+    #[test]
+    fn whoever_lost_his_key_is_no_longer_let_in() {
+        let key = |name: &str| ApiKey { name: name.into(), hash: [0; 32] };
+        let auth = Auth { keys: vec![key("alice"), key("a b")] };
+        for (subject, let_in) in [("alice", true), ("a b", true), ("alic", false), ("", false), ("b", false)]
+        {
+            let principal = Principal::new(ISSUER, subject);
+            assert_eq!(admits(Some(&auth), principal.text()), let_in, "{subject:?}");
+            assert!(!admits(None, principal.text()), "nobody has a name any more");
+        }
+        assert!(admits(None, None) && !admits(Some(&auth), None));
+        assert!(!admits(Some(&auth), Principal::new("https://other", "alice").text()));
     }
 
     #[test]

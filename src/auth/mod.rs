@@ -6,6 +6,6 @@ mod keys;
 mod principal;
 mod visitor;
 
-pub use keys::Denied;
+pub use keys::{Denied, admits};
 pub use principal::Principal;
-pub use visitor::{Handed, Visitor};
+pub use visitor::{Handed, Visitor, values};

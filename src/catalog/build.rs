@@ -9,10 +9,10 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::audience::Audience;
-use super::list::{self, BadCursor};
+use super::list::{self, BadCursor, Start};
 use super::menu::{Found, Menu, Share, Stock};
 use super::part::Part;
-use crate::config::{Config, ViewRules};
+use crate::config::{Config, Retry, ViewRules};
 use crate::mcp::{Feature, ParamHeader, TaskSupport};
 use crate::names::{ServerName, uri};
 use crate::wire::quoted;
@@ -45,6 +45,8 @@ pub struct Route {
     pub name: Bytes,
     /// Whether a tool runs as a task.
     pub task_support: TaskSupport,
+    /// Whether a call of the tool may come to the server twice, as far as the tool says.
+    pub twice: Retry,
     /// The arguments of a tool that headers repeat between clients and servers without a handshake.
     pub headers: Arc<[ParamHeader]>,
     /// It is a tool for pages only: whoever shows none may not call it.
@@ -61,6 +63,7 @@ impl Route {
             server,
             name,
             task_support: TaskSupport::default(),
+            twice: Retry::Never,
             headers: Arc::default(),
             for_pages: false,
             wraps: false,
@@ -100,7 +103,15 @@ impl Catalog {
         Self { parts, menus, page_size: config.page_size }
     }
 
-    /// The result of listing `feature` in `view` to such an audience, from `cursor` on: without what the revision asks of
+    /// As it is, with `more` parts of `config`'s servers in their places.
+    #[must_use]
+    pub fn with(&self, config: &Config, more: impl Iterator<Item = Arc<Part>>) -> Self {
+        let mut parts = self.parts.clone();
+        parts.extend(more.map(|part| (part.server().name.clone(), part)));
+        Self::build(config, parts, self)
+    }
+
+    /// The result of listing `feature` in `view` to such an audience, from `start` on: without what the revision asks of
     /// every result.
     ///
     /// # Errors
@@ -110,11 +121,11 @@ impl Catalog {
         view: &View,
         feature: Feature,
         audience: Audience,
-        cursor: Option<&str>,
+        start: Start<'_>,
     ) -> Result<Bytes, BadCursor> {
         match self.menus.get(view) {
-            Some(menu) => menu.page(feature, audience, cursor, self.page_size.unwrap_or(usize::MAX)),
-            None if cursor.is_some() => Err(BadCursor),
+            Some(menu) => menu.page(feature, audience, start, self.page_size.unwrap_or(usize::MAX)),
+            None if start.cursor.is_some() => Err(BadCursor),
             None => Ok(list::empty(feature)),
         }
     }
@@ -153,8 +164,15 @@ impl Catalog {
         let found = self.menus.get(view)?.find(feature, name)?;
         let Found { server, item } = found;
         let (task_support, for_pages, wraps) = (item.task_support, item.for_pages, item.output_at.is_some());
-        let headers = item.headers.clone();
-        Some(Route { task_support, headers, for_pages, wraps, ..Route::to(server.name.clone(), item.raw()) })
+        let (headers, twice) = (item.headers.clone(), item.twice);
+        Some(Route {
+            task_support,
+            twice,
+            headers,
+            for_pages,
+            wraps,
+            ..Route::to(server.name.clone(), item.raw())
+        })
     }
 
     /// Whether the tool `name` in `view` runs as a task.

@@ -7,6 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::audience::Audience;
 use super::wrap::wrapped;
+use crate::config::Retry;
 use crate::mcp::{Feature, ParamHeader, TaskSupport};
 use crate::wire::{Span, Text, cuts, elements, every_member, members};
 
@@ -21,6 +22,8 @@ pub struct Item {
     /// Where else URIs of the server stand: the page of a tool with one (`_meta.ui.resourceUri`).
     pub(super) uris_at: Vec<Span>,
     pub(super) task_support: TaskSupport,
+    /// What a tool says of calls that come twice.
+    pub(super) twice: Retry,
     /// What only 2025-11-25 knows: `execution`, with its comma.
     execution_at: Option<Span>,
     /// The schema of its arguments.
@@ -48,6 +51,7 @@ impl Item {
             description_at,
             uris_at: vec![],
             task_support: TaskSupport::default(),
+            twice: Retry::Never,
             execution_at: None,
             input_at: None,
             headers: Arc::default(),
@@ -63,7 +67,8 @@ impl Item {
     fn read_tool(&mut self, text: &str) {
         let all = every_member(text).unwrap_or_default();
         let of = |key| all.iter().find(|member| member.name(text) == key).map(|member| member.value.clone());
-        let [meta, execution, output] = ["_meta", "execution", "outputSchema"].map(of);
+        let [meta, execution, output, hints] = ["_meta", "execution", "outputSchema", "annotations"].map(of);
+        self.twice = hints.map_or(Retry::Never, |hints| twice(text, hints));
         self.input_at = of("inputSchema");
         if let Some(meta) = meta {
             let ui = Ui::read(text, meta);
@@ -79,6 +84,11 @@ impl Item {
             let kind = inside(text, at.clone(), ["type"]).and_then(|[kind]| Text::of(text.get(kind?)?));
             kind.as_deref() != Some("object")
         });
+    }
+
+    /// Whether it can be listed: a tool's schema, where it has one, is an object.
+    pub(super) fn is_sound(&self) -> bool {
+        self.input_at.as_ref().is_none_or(|at| self.slice(at).starts_with('{'))
     }
 
     /// What `at` says.
@@ -144,6 +154,17 @@ impl Item {
             from = at.end;
         }
         out.put_slice(self.text.get(from..).unwrap_or_default());
+    }
+}
+
+/// What the annotations at `at` in `tool` say of calls that come twice.
+fn twice(tool: &str, at: Span) -> Retry {
+    let hints = inside(tool, at, ["readOnlyHint", "idempotentHint"]).unwrap_or_default();
+    let [reads, idempotent] = hints.map(|hint| hint.and_then(|at| tool.get(at)) == Some("true"));
+    match (reads, idempotent) {
+        (true, _) => Retry::ReadOnly,
+        (false, true) => Retry::Idempotent,
+        (false, false) => Retry::Never,
     }
 }
 

@@ -1,7 +1,9 @@
 //! One list of a view, and how it reads to whom.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -15,6 +17,15 @@ use crate::mcp::Feature;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no such cursor; start again without one")]
 pub struct BadCursor;
+
+/// From where on a list is wanted, and by whom: a cursor is good for those only to whom it was given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Start<'a> {
+    /// What the client brought.
+    pub cursor: Option<&'a str>,
+    /// Its principal's text, if it has one.
+    pub principal: Option<&'a str>,
+}
 
 /// Everything of one kind in a view: who is who, and the results that list it.
 #[derive(Debug)]
@@ -133,9 +144,10 @@ impl List {
         Rendered { text: text.freeze(), rows }
     }
 
-    /// The result of `all` that has at most `size` items from where `cursor` says.
-    pub(super) fn page(&self, all: &Rendered, cursor: Option<&str>, size: usize) -> Result<Bytes, BadCursor> {
-        let next = cursor.map_or(Ok(0), |cursor| self.after(cursor))?;
+    /// The result of `all` that has at most `size` items from there on.
+    pub(super) fn page(&self, all: &Rendered, start: Start<'_>, size: usize) -> Result<Bytes, BadCursor> {
+        let whose = start.principal;
+        let next = start.cursor.map_or(Ok(0), |cursor| self.after(cursor, whose))?;
         let from = all.rows.partition_point(|row| row.item < next);
         let to = all.rows.len().min(from.saturating_add(size));
         if from == 0 && to == all.rows.len() {
@@ -150,7 +162,7 @@ impl List {
         match last.filter(|_| to < all.rows.len()) {
             Some(last) => {
                 page.put_slice(br#"],"nextCursor":""#);
-                page.put_slice(self.cursor(last.item).as_bytes());
+                page.put_slice(self.cursor(last.item, whose).as_bytes());
                 page.put_slice(br#""}"#);
             }
             None => page.put_slice(CLOSE),
@@ -160,18 +172,18 @@ impl List {
 
     /// What asks for the items after the one at `index`: its name, so that a page follows the last one though the list has
     /// changed in between, and its number for when it is no longer there itself.
-    fn cursor(&self, index: usize) -> String {
+    fn cursor(&self, index: usize, whose: Option<&str>) -> String {
         let name = self.items.get_index(index).map_or("", |(name, _)| name);
-        BASE64_URL_SAFE_NO_PAD.encode(format!("v1|{}|{index}|{name}", self.feature.member()))
+        BASE64_URL_SAFE_NO_PAD.encode(format!("{}|{}|{index}|{name}", version(whose), self.feature.member()))
     }
 
     /// The number of the first item after `cursor`.
-    fn after(&self, cursor: &str) -> Result<usize, BadCursor> {
+    fn after(&self, cursor: &str, whose: Option<&str>) -> Result<usize, BadCursor> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| BadCursor)?;
         let text = std::str::from_utf8(&bytes).map_err(|_| BadCursor)?;
         let mut parts = text.splitn(4, '|');
         let (version, kind) = (parts.next(), parts.next());
-        if version != Some("v1") || kind != Some(self.feature.member()) {
+        if version != Some(&*self::version(whose)) || kind != Some(self.feature.member()) {
             return Err(BadCursor);
         }
         let index: usize = parts.next().and_then(|index| index.parse().ok()).ok_or(BadCursor)?;
@@ -180,6 +192,13 @@ impl List {
         let next = self.items.get_index_of(name).map_or(index, |at| at + 1);
         Ok(next.min(self.items.len()))
     }
+}
+
+/// What cursors begin with: their form, and for whom they are.
+fn version(whose: Option<&str>) -> Cow<'static, str> {
+    let Some(whose) = whose else { return Cow::Borrowed("v1") };
+    let hash = digest(&SHA256, whose.as_bytes());
+    Cow::Owned(format!("v1.{}", BASE64_URL_SAFE_NO_PAD.encode(hash.as_ref().get(..9).unwrap_or_default())))
 }
 
 impl Rendered {

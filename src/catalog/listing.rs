@@ -16,8 +16,14 @@ pub struct Listing {
     keeping: [Keeping; 4],
     /// Calls of its tools repeat arguments in headers, as tools ask for it: one that asks in a wrong way is of no use.
     pub mirrors: bool,
-    /// Why not everything the server has is here, if so.
-    pub cut: Option<&'static str>,
+    lacking: [Lacking; 4],
+}
+
+/// What is not in one kind's list although the server has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Lacking {
+    cut: Option<&'static str>,
+    dropped: Dropped,
 }
 
 impl Listing {
@@ -31,17 +37,60 @@ impl Listing {
         self.keeping.get(feature.index()).copied().unwrap_or_default()
     }
 
-    /// Takes all of one kind from `other`, and why they were cut, if so.
+    /// Why not everything the server has is here, if so.
+    pub fn cut(&self) -> Option<&'static str> {
+        self.lacking.iter().find_map(|lacking| lacking.cut)
+    }
+
+    /// Why not everything of one kind is here, if so.
+    pub(super) fn cut_of(&self, feature: Feature) -> Option<&'static str> {
+        self.lacking.get(feature.index())?.cut
+    }
+
+    /// Not everything of one kind is here.
+    pub(super) fn note_cut(&mut self, feature: Feature, why: &'static str) {
+        if let Some(lacking) = self.lacking.get_mut(feature.index()) {
+            lacking.cut = Some(why);
+        }
+    }
+
+    /// What is left out.
+    pub fn dropped(&self) -> Dropped {
+        let all = self.lacking.iter().map(|lacking| lacking.dropped);
+        all.fold(Dropped::default(), |sum, one| Dropped {
+            bad: sum.bad + one.bad,
+            twins: sum.twins + one.twins,
+        })
+    }
+
+    /// Takes all of one kind from `other`, and what is lacking there.
     pub fn take(&mut self, feature: Feature, mut other: Self) {
-        if let (Some(ours), Some(theirs)) =
-            (self.lists.get_mut(feature.index()), other.lists.get_mut(feature.index()))
-        {
+        let at = feature.index();
+        if let (Some(ours), Some(theirs)) = (self.lists.get_mut(at), other.lists.get_mut(at)) {
             *ours = std::mem::take(theirs);
         }
-        if let Some(ours) = self.keeping.get_mut(feature.index()) {
-            *ours = other.keeping(feature);
+        if let (Some(ours), Some(theirs)) = (self.keeping.get_mut(at), other.keeping.get(at)) {
+            *ours = *theirs;
         }
-        self.cut = self.cut.or(other.cut);
+        if let (Some(ours), Some(theirs)) = (self.lacking.get_mut(at), other.lacking.get(at)) {
+            *ours = *theirs;
+        }
+    }
+}
+
+/// What of a listing is left out since it would be of no use, or break the whole list for strict clients.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Items without a name, or with a schema that is no object.
+    pub bad: usize,
+    /// Items with the name of another.
+    pub twins: usize,
+}
+
+impl Dropped {
+    /// All of them.
+    pub fn count(self) -> usize {
+        self.bad + self.twins
     }
 }
 
@@ -112,25 +161,42 @@ impl Pages {
         for span in elements(text.get(list.clone()).unwrap_or_default())? {
             let item = result.slice(span.start + list.start..span.end + list.start);
             if self.names.len() >= budget.items {
-                self.listing.cut = Some("more items than the limit");
+                self.cut("more items than the limit");
                 return Ok(Turn::Done);
             }
             self.bytes += item.len();
             if self.bytes > budget.bytes {
-                self.listing.cut = Some("more bytes than the limit");
+                self.cut("more bytes than the limit");
                 return Ok(Turn::Done);
             }
-            let item = Item::parse(&item, self.feature);
-            if let Some(item) = item.filter(|item| self.names.insert(item.name.clone())) {
-                self.items().push(item);
+            match Item::parse(&item, self.feature).filter(Item::is_sound) {
+                Some(item) if self.names.insert(item.name.clone()) => self.items().push(item),
+                Some(_) => self.lack(|lacking| lacking.dropped.twins += 1),
+                None => self.lack(|lacking| lacking.dropped.bad += 1),
             }
         }
         Ok(self.turn(raw(cursor), budget))
     }
 
+    /// What was gathered until there was no more time.
+    pub fn out_of_time(mut self) -> Listing {
+        self.cut("more pages than came in time");
+        self.listing
+    }
+
     /// What was gathered.
     pub fn finish(self) -> Listing {
         self.listing
+    }
+
+    fn cut(&mut self, why: &'static str) {
+        self.lack(|lacking| lacking.cut = Some(why));
+    }
+
+    fn lack(&mut self, note: impl FnOnce(&mut Lacking)) {
+        if let Some(lacking) = self.listing.lacking.get_mut(self.feature.index()) {
+            note(lacking);
+        }
     }
 
     /// What a page says of its keeping holds for all of them.
@@ -153,11 +219,11 @@ impl Pages {
     fn turn(&mut self, cursor: Option<&str>, budget: Budget) -> Turn {
         let Some(cursor) = cursor.filter(|raw| *raw != "null") else { return Turn::Done };
         if !self.cursors.insert(cursor.to_owned()) {
-            self.listing.cut = Some("the server repeats a cursor");
+            self.cut("the server repeats a cursor");
             return Turn::Done;
         }
         if self.seen >= budget.pages {
-            self.listing.cut = Some("more pages than the limit");
+            self.cut("more pages than the limit");
             return Turn::Done;
         }
         Turn::Next(cursor.to_owned())

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::audience::Audience;
 use super::filter::any;
 use super::item::Item;
-use super::list::{BadCursor, List, Place, Rendered};
+use super::list::{BadCursor, List, Place, Rendered, Start};
 use super::manner::Manner;
 use super::part::Part;
 use crate::config::{Server, UriMode, ViewRules};
@@ -120,15 +120,15 @@ impl Menu {
         (self.stock.rules != before.stock.rules || moved()) && !Feature::ALL.iter().all(reads_as)
     }
 
-    /// The result of listing `feature` to `audience`: at most `size` items from `cursor` on.
+    /// The result of listing `feature` to `audience`: at most `size` items from there on.
     pub(super) fn page(
         &self,
         feature: Feature,
         audience: Audience,
-        cursor: Option<&str>,
+        start: Start<'_>,
         size: usize,
     ) -> Result<Bytes, BadCursor> {
-        self.list(feature).page(self.rendered(feature, audience), cursor, size)
+        self.list(feature).page(self.rendered(feature, audience), start, size)
     }
 
     fn rendered(&self, feature: Feature, audience: Audience) -> &Rendered {

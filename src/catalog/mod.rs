@@ -16,14 +16,15 @@ mod listing;
 mod manner;
 mod menu;
 mod part;
+mod stored;
 mod wrap;
 
 pub use audience::Audience;
 pub use build::{Catalog, Route, View};
 pub use item::Item;
 pub use keeping::Keeping;
-pub use list::BadCursor;
-pub use listing::{Budget, Listing, Pages, Turn};
+pub use list::{BadCursor, Start};
+pub use listing::{Budget, Dropped, Listing, Pages, Turn};
 pub use part::{Fault, Part};
 
 #[cfg(test)]

@@ -53,6 +53,12 @@ impl Change {
         if old.admin != new.admin {
             change.needs_restart.push("admin.listen");
         }
+        if old.tls != new.tls {
+            change.needs_restart.push("tls");
+        }
+        if old.catalog_cache != new.catalog_cache {
+            change.needs_restart.push("catalogCache");
+        }
         if old.limits != new.limits {
             change.needs_restart.push("limits");
         }
@@ -71,7 +77,10 @@ fn settings_differ(old: &Config, new: &Config) -> bool {
         listen: _,
         admin: _,
         servers: _,
+        handed: _,
         session_keys: _,
+        tls: _,
+        catalog_cache: _,
         insecure,
         auth,
         allowed_hosts,
@@ -96,6 +105,7 @@ impl Server {
     /// Whether a connection that was made for `before` is of no use for these settings.
     pub fn needs_other_link_than(&self, before: &Self) -> bool {
         before.reach != self.reach
+            || before.personal != self.personal
             || before.protocol != self.protocol
             || before.scope != self.scope
             || before.interactive != self.interactive
@@ -109,6 +119,7 @@ impl Server {
         let secrets = before.secrets.iter().filter(|secret| !self.secrets.contains(secret));
         Self {
             reach: before.reach.clone(),
+            personal: before.personal.clone(),
             protocol: before.protocol.clone(),
             scope: before.scope,
             interactive: before.interactive,

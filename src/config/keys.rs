@@ -33,6 +33,8 @@ pub(super) enum Kind {
     Roots,
     /// `true`, `false` or a text.
     FlagOrText,
+    /// `false`, or a mapping of these keys.
+    FieldsOrFalse(&'static [Key]),
     Anything,
 }
 
@@ -41,7 +43,7 @@ impl Kind {
     pub(super) fn shape(self) -> &'static str {
         match self {
             Texts | Roots => "a list",
-            Map | Fields(_) | Servers | Views => "a mapping",
+            Map | Fields(_) | FieldsOrFalse(_) | Servers | Views => "a mapping",
             Text | Flag | FlagOrText | Whole | Duration | Size | Time | Choice(_) | Anything => {
                 "a single value"
             }
@@ -66,8 +68,8 @@ pub(super) enum Fate {
 
 use Fate::{Chat, Later, Read, Refused, Same};
 use Kind::{
-    Anything, Choice, Duration, Fields, Flag, FlagOrText, Map, Roots, Servers, Size, Text, Texts, Time,
-    Views, Whole,
+    Anything, Choice, Duration, Fields, FieldsOrFalse, Flag, FlagOrText, Map, Roots, Servers, Size, Text,
+    Texts, Time, Views, Whole,
 };
 
 const fn key(name: &'static str, kind: Kind, fate: Fate, says: &'static str) -> Key {
@@ -90,13 +92,19 @@ pub(super) const TOP: &[Key] = &[
     key("maxNameLength", Whole, Read, "Longest exposed name (64)."),
     key("describeOrigin", Flag, Read, "Puts a server's title before its tools' descriptions (true)."),
     key("limits", Fields(LIMITS), Read, "Sizes, counts and times of the whole process."),
+    key("tls", Fields(EDGE_TLS), Read, "TLS of the MCP endpoint; the files are read again when they change."),
     key("mcpServers", Servers, Read, "The servers, as every MCP client writes them."),
     key("servers", Servers, Same("mcpServers"), "VS Code's word for `mcpServers`."),
     key("inputs", Anything, Read, "VS Code asks its user for these; refused unless empty."),
     key("pageSize", Whole, Read, "Items on a page of a list; everything is on one where it is not given."),
     key("views", Views, Read, "More paths, `/mcp/<name>`, with their own selection of servers."),
     key("sessionKeys", Text, Read, "A file of keys for what clients carry for us; replicas share it."),
-    key("catalogCache", Anything, Later, "A directory for the last known lists."),
+    key(
+        "catalogCache",
+        Text,
+        Read,
+        "A directory for the last known lists, and a key for sessions beside them.",
+    ),
     key("sessionStore", Anything, Later, "Where replicas keep what they share."),
     key("bareNames", Anything, Later, "Accepts a tool's own name where only one server has it."),
     key("expose", Anything, Later, "Hides the tools of a server that is down."),
@@ -106,7 +114,6 @@ pub(super) const TOP: &[Key] = &[
     key("callLog", Anything, Later, "A log of tool calls."),
     key("resultSpill", Anything, Later, "Keeps large results as resources."),
     key("tracing", Anything, Later, "OpenTelemetry."),
-    key("tls", Anything, Refused, "TLS of the MCP endpoint."),
     key("apiKeys", Anything, Refused, "Who may call."),
     key("rules", Anything, Refused, "Who may call what."),
     key("guard", Anything, Refused, "Checks of arguments and results."),
@@ -123,13 +130,47 @@ pub(super) const AUTH: &[Key] = &[key(
 pub(super) const ADMIN: &[Key] =
     &[key("listen", Text, Read, "Address and port of metrics, probes and the status (127.0.0.1:8932).")];
 
+pub(super) const EDGE_TLS: &[Key] = &[
+    key("cert", Text, Read, "The endpoint's certificate chain, a PEM file."),
+    key("key", Text, Read, "Its key, a PEM file."),
+    key("clientCa", Text, Read, "A PEM file of authorities; clients must show a certificate of theirs."),
+];
+
 pub(super) const LIMITS: &[Key] = &[
     key("requestBody", Size, Read, "Largest request body from a client (4MiB)."),
     key("upstreamMessage", Size, Read, "Largest message from a server (16MiB)."),
     key("jsonDepth", Whole, Read, "Deepest nesting of a JSON message (128)."),
     key("sessions", Whole, Read, "Sessions held at once (10000)."),
     key("sessionIdle", Duration, Read, "How long an idle session is held (30m)."),
-    key("callsPerSession", Whole, Read, "Calls in flight per session (64)."),
+    key(
+        "callsPerSession",
+        Whole,
+        Read,
+        "Calls in flight per client: a session, or a connection without one (64).",
+    ),
+    key(
+        "calls",
+        Whole,
+        Read,
+        "Calls in flight of all clients; beyond them they are told to come again (1000).",
+    ),
+    key("streams", Whole, Read, "Streams that clients hold open for what they did not ask for (5000)."),
+    key("clientConnections", Whole, Read, "Connections of clients (10000)."),
+    key(
+        "buffers",
+        Size,
+        Read,
+        "Bytes of large requests and unread answers held at once (a quarter of the memory limit, or 256MiB).",
+    ),
+    key("headerTimeout", Duration, Read, "How long a client may take to send the head of a request (10s)."),
+    key(
+        "bodyTimeout",
+        Duration,
+        Read,
+        "How long a client may take to send the body, at 1 KiB/s at least (30s).",
+    ),
+    key("writeTimeout", Duration, Read, "How long a client may leave unread what it is sent (30s)."),
+    key("callsPerServer", Whole, Read, "Calls in flight per server; more are told that it is busy (256)."),
     key(
         "connections",
         Whole,
@@ -183,7 +224,7 @@ pub(super) const TYPES: &[&str] =
 pub(super) const PROTOCOLS: &[&str] =
     &["auto", "modern", "legacy", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// Whom a connection is for; the last two are not supported yet.
+/// Whom a connection is for.
 pub(super) const SCOPES: &[&str] = &["auto", "shared", "session", "principal", "request"];
 
 /// The keys of a server's entry.
@@ -230,7 +271,7 @@ pub(super) const SERVER: &[Key] = &[
     key("gallery", Anything, Chat, "Where VS Code has it from."),
     key("version", Anything, Chat, "Its version, in VS Code's gallery."),
     key("dev", Anything, Chat, "How VS Code debugs it."),
-    key("scope", Choice(SCOPES), Read, "For whom a connection is: `auto`, `shared` or `session`."),
+    key("scope", Choice(SCOPES), Read, "For whom a connection is (auto)."),
     key("interactive", Flag, Read, "`true` gives every session a connection of its own."),
     key(
         "replay",
@@ -253,14 +294,39 @@ pub(super) const SERVER: &[Key] = &[
         "`prefixed` puts its name into its URIs in views of several servers.",
     ),
     key("owns", Texts, Read, "Globs on URIs that are its own though it does not list them."),
-    key("retry", Anything, Later, "Which calls may be sent twice."),
-    key("breaker", Anything, Later, "When it is given a rest."),
-    key("limits", Anything, Later, "Its own limits."),
+    key("retry", Choice(RETRIES), Read, "Tools whose calls may be sent twice, by their annotations (never)."),
+    key(
+        "breaker",
+        FieldsOrFalse(BREAKER),
+        Read,
+        "When it is given a rest after failed calls; `false` is never.",
+    ),
+    key("limits", Fields(SERVER_LIMITS), Read, "Its own limits."),
     key("expose", Anything, Later, "Hides its tools while it is down."),
     key("oauth", Anything, Later, "How clients sign in to it."),
     key("auth", Anything, Refused, "How trunkline signs in to it."),
     key("apiKey", Anything, Refused, "LibreChat's key for it; write it into `headers`."),
     key("guard", Anything, Refused, "Checks of its arguments and results."),
+];
+
+/// Which tools' calls may be sent twice.
+pub(super) const RETRIES: &[&str] = &["never", "readOnly", "idempotent"];
+
+pub(super) const BREAKER: &[Key] = &[
+    key("failures", Whole, Read, "After how many failed rounds of calls in a row (3)."),
+    key("window", Duration, Read, "Within which time (120s)."),
+    key("open", Duration, Read, "For how long at first; doubled up to 5 minutes (30s)."),
+];
+
+/// Limits of one server.
+pub(super) const SERVER_LIMITS: &[Key] = &[
+    key("calls", Whole, Read, "Calls in flight, in place of `limits.callsPerServer`."),
+    key(
+        "message",
+        Size,
+        Read,
+        "Largest message, in place of `limits.upstreamMessage`; from the next connection on.",
+    ),
 ];
 
 pub(super) const TOOLS: &[Key] = &[

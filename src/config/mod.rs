@@ -5,12 +5,14 @@
 //! test needs neither files nor variables.
 
 mod auth;
+mod care;
 mod change;
 mod env_file;
 mod keys;
 mod model;
 mod near;
 mod node;
+mod personal;
 mod placeholder;
 mod problem;
 mod reach;
@@ -33,14 +35,18 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use auth::{ApiKey, Auth, sha256};
+pub use care::{Breaker, Care, Retry};
 pub use change::Change;
 pub use model::{
-    Config, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Root, Scope, Server, Stdio, Tls,
-    Tools, UriMode, ViewRules,
+    Config, EdgeTls, Http, HttpTransport, Instructions, Limits, Protocol, Reach, Scope, Server, Stdio, Tls,
+    Tools, UriMode,
 };
+pub use personal::{Blank, Lacking, Personal, Values};
 pub use problem::{Problem, Severity};
+pub use roots::Root;
 pub use schema::schema;
 pub use source::{Machine, Source, World};
+pub use views::ViewRules;
 
 use reader::Reader;
 

@@ -11,7 +11,11 @@ use hyper::header::{HeaderName, HeaderValue};
 use indexmap::IndexMap;
 
 use super::auth::Auth;
-use crate::names::{Naming, ServerName, Style};
+use super::care::Care;
+use super::personal::Personal;
+use super::roots::Root;
+use super::views::ViewRules;
+use crate::names::{Naming, ServerName};
 
 /// The whole file, checked. Two of them are compared by [`Change::between`](super::Change::between).
 #[derive(Clone, PartialEq)]
@@ -38,8 +42,14 @@ pub struct Config {
     pub views: IndexMap<Arc<str>, ViewRules>,
     /// Keys for what clients carry for us: the first seals, all of them open. Without one they are made at random.
     pub session_keys: Vec<[u8; 32]>,
+    /// TLS of the MCP endpoint, if it speaks it.
+    pub tls: Option<EdgeTls>,
+    /// Where the last known lists are kept, and a key for sessions where `session_keys` has none.
+    pub catalog_cache: Option<PathBuf>,
     /// Sizes, counts and times that hold for the whole process.
     pub limits: Limits,
+    /// The headers of callers that servers get (`{{header.NAME}}`).
+    pub handed: Vec<HeaderName>,
     /// The servers in the order of the file: the order of every list.
     pub servers: IndexMap<ServerName, Arc<Server>>,
 }
@@ -59,7 +69,10 @@ impl Default for Config {
             page_size: None,
             views: IndexMap::new(),
             session_keys: vec![],
+            tls: None,
+            catalog_cache: None,
             limits: Limits::default(),
+            handed: vec![],
             servers: IndexMap::new(),
         }
     }
@@ -77,6 +90,17 @@ impl fmt::Debug for Config {
     }
 }
 
+/// What the MCP endpoint shows and asks for in TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EdgeTls {
+    /// Our certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Our key, PEM.
+    pub key: PathBuf,
+    /// Authorities for clients' certificates, PEM; without it clients need none.
+    pub client_ca: Option<PathBuf>,
+}
+
 /// Limits of the whole process; the reasons stand beside the defaults in [`Limits::default`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
@@ -90,8 +114,24 @@ pub struct Limits {
     pub sessions: usize,
     /// How long an idle session is held in memory.
     pub session_idle: Duration,
-    /// Calls in flight per session.
+    /// Calls in flight per session, or per connection of clients without one.
     pub calls_per_session: usize,
+    /// Calls in flight of all clients.
+    pub calls: usize,
+    /// Streams that clients hold open for what they did not ask for.
+    pub streams: usize,
+    /// Connections of clients.
+    pub client_connections: usize,
+    /// Bytes of large requests and of unread answers; where absent it goes by how much memory there is.
+    pub buffers: Option<usize>,
+    /// How long a client may take to send the head of a request.
+    pub header_timeout: Duration,
+    /// How long a client may take to send the body of a request.
+    pub body_timeout: Duration,
+    /// How long a client may leave unread what it is sent.
+    pub write_timeout: Duration,
+    /// Calls in flight per server; more are told at once that it is busy.
+    pub calls_per_server: usize,
     /// Connections of single sessions per server; where absent as many as its kind can bear.
     pub connections: Option<usize>,
     /// How long a connection of a single session may be without calls.
@@ -123,6 +163,14 @@ impl Default for Limits {
             sessions: 10_000, // as the Python SDK
             session_idle: Duration::from_secs(30 * 60), // as the Python SDK
             calls_per_session: 64,
+            calls: 1000,                // a few MiB each at worst, and more than two cores can do
+            streams: 5000,              // 16 KiB each
+            client_connections: 10_000, // half of the usual 20,000 file descriptors
+            buffers: None,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30), // above any pause of a network that recovers
+            calls_per_server: 256, // a server that takes a second a call, at more than most can do
             connections: None,
             connection_idle: Duration::from_secs(15 * 60), // a child each: long enough to think, not for ever
             holds: 1024, // each has a request under way at its server, and over stdio perhaps a child
@@ -172,6 +220,8 @@ pub struct Server {
     pub interactive: bool,
     /// A call that asked a client without a session is ended and made again with the answers, rather than kept waiting.
     pub replay: bool,
+    /// How it is treated when it fails or is slow.
+    pub care: Care,
     /// The directories it is told of, in place of the client's own; empty leaves that to the client.
     pub roots: Vec<Root>,
     /// What models are told of it.
@@ -180,6 +230,8 @@ pub struct Server {
     pub updated_at: Option<u64>,
     /// What the placeholders of its entry stood for: kept out of every text that is shown.
     pub secrets: Vec<String>,
+    /// What of `reach` each caller fills in; then nothing can be sent before somebody calls.
+    pub personal: Option<Arc<Personal>>,
 }
 
 impl Server {
@@ -202,10 +254,12 @@ impl Server {
             scope: Scope::default(),
             interactive: false,
             replay: false,
+            care: Care::default(),
             roots: vec![],
             instructions: Instructions::default(),
             updated_at: None,
             secrets: vec![],
+            personal: None,
         }
     }
 }
@@ -346,15 +400,10 @@ pub enum Scope {
     Shared,
     /// For one session.
     Session,
-}
-
-/// A directory that a server is told of (specification, `client/roots`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
-    /// A `file://` URI.
-    pub uri: String,
-    /// A name for people.
-    pub name: Option<String>,
+    /// For one principal.
+    Principal,
+    /// For one request: opened for it, and closed after it.
+    Request,
 }
 
 /// What models are told of a server.
@@ -367,32 +416,4 @@ pub enum Instructions {
     Text(String),
     /// Nothing.
     None,
-}
-
-/// A view of the operator's making: what it takes from the servers' own settings and what it changes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ViewRules {
-    /// Which servers are in it, in the order of its lists; all, in the order of the file, where absent.
-    pub servers: Option<Vec<ServerName>>,
-    /// Globs on the servers' own names of tools, beside those of each server; empty allows all.
-    pub allow: Vec<String>,
-    /// Globs on the servers' own names of tools; denied even if allowed.
-    pub deny: Vec<String>,
-    /// In place of every server's own style.
-    pub style: Option<Style>,
-    /// In place of every server's own delimiter.
-    pub delimiter: Option<String>,
-    /// In place of the file's [`Config::describe_origin`].
-    pub describe_origin: Option<bool>,
-}
-
-impl ViewRules {
-    /// How the view names the things of a server whose own naming is `own`.
-    pub fn naming(&self, own: &Naming) -> Naming {
-        Naming {
-            style: self.style.unwrap_or(own.style),
-            delimiter: self.delimiter.clone().unwrap_or_else(|| own.delimiter.clone()),
-            max_length: own.max_length,
-        }
-    }
 }

@@ -1,10 +1,12 @@
-//! `${VAR}`, `${VAR:-default}`, `${file:/path}`: replaced once, at load; what comes in is never looked at again.
+//! `${VAR}`, `${VAR:-default}`, `${file:/path}`: replaced once, at load; what comes in is never looked at again. And
+//! `{{…}}`, which is filled in [for each caller](super::personal).
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
 
+use super::personal::{Blank, Form};
 use super::problem::shown;
 use super::source::Source;
 
@@ -15,6 +17,8 @@ pub(super) struct Filled {
     pub(super) secret: bool,
     /// What the placeholders stood for.
     pub(super) pieces: Vec<String>,
+    /// Where callers' own values go, if any do; then `value` has something in their places.
+    pub(super) form: Option<Form>,
 }
 
 /// What ours look like, for messages.
@@ -32,33 +36,60 @@ pub(super) struct Scope<'a> {
 
 /// Replaces every placeholder of `raw`. Every fault is told; the files read are added to `files`.
 pub(super) fn fill(raw: &str, scope: Scope<'_>, files: &mut Vec<PathBuf>) -> Result<Filled, Vec<String>> {
-    let mut faults: Vec<String> = per_request(raw, scope.custom).collect();
-    let mut filled = Filled { value: String::with_capacity(raw.len()), secret: false, pieces: vec![] };
+    let (mut faults, mut form) = (vec![], Form::default());
+    let (mut secret, mut pieces) = (false, vec![]);
     let mut rest = raw;
-    while let Some((before, after)) = rest.split_once("${") {
+    while let Some(at) = [rest.find("${"), rest.find("{{")].into_iter().flatten().min() {
+        let (before, after) = rest.split_at(at);
+        if let Some(inside) = after.strip_prefix("{{") {
+            form.text(before);
+            let name = inside.split_once("}}").map(|(name, after)| (name.trim(), after));
+            match name.and_then(|(name, after)| Some((blank(name, scope.custom)?, after))) {
+                Some((Ok(blank), after)) => {
+                    form.blank(blank);
+                    rest = after;
+                }
+                Some((Err(fault), after)) => {
+                    faults.push(fault);
+                    rest = after;
+                }
+                None => {
+                    form.text("{{"); // arguments may hold templates
+                    rest = inside;
+                }
+            }
+            continue;
+        }
+        let after = after.get(2..).unwrap_or_default();
         if let Some(before) = before.strip_suffix('$') {
-            filled.value.push_str(before);
-            filled.value.push_str("${");
+            form.text(before);
+            form.text("${");
             rest = after;
             continue;
         }
-        filled.value.push_str(before);
+        form.text(before);
         let Some((inside, after)) = after.split_once('}') else {
             faults.push(format!("a `${{` is not closed; write {OURS}"));
             return Err(faults);
         };
         match look_up(inside, scope, files) {
             Ok(value) => {
-                filled.value.push_str(&value);
-                filled.pieces.push(value);
+                form.text(&value);
+                pieces.push(value);
             }
             Err(fault) => faults.push(fault),
         }
-        filled.secret = true;
+        secret = true;
         rest = after;
     }
-    filled.value.push_str(rest);
-    if faults.is_empty() { Ok(filled) } else { Err(faults) }
+    form.text(rest);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let value = form.sample();
+    let is_personal = form.blanks().next().is_some();
+    let form = is_personal.then_some(form);
+    Ok(Filled { value, secret, pieces, form })
 }
 
 fn look_up(inside: &str, scope: Scope<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
@@ -75,7 +106,8 @@ fn look_up(inside: &str, scope: Scope<'_>, files: &mut Vec<PathBuf>) -> Result<S
             foreign(name).unwrap_or_else(|| format!("this is not a placeholder of ours; write {OURS}"))
         );
     }
-    if default.is_some_and(|default| default.contains("${")) {
+    if default.is_some_and(|default| ["${", "{{header.", "{{principal."].iter().any(|p| default.contains(p)))
+    {
         return Err(format!("the default of {} cannot hold a placeholder", shown(name)));
     }
     match (scope.variable(name), default) {
@@ -122,22 +154,13 @@ fn foreign(name: &str) -> Option<String> {
     }
 }
 
-/// Faults of `{{…}}` placeholders, which are filled per request: ours cannot be yet, `LibreChat`'s never. Any other
-/// `{{…}}` is plain text: arguments may hold templates.
-fn per_request(raw: &str, custom: &HashSet<String>) -> impl Iterator<Item = String> {
-    raw.split("{{").skip(1).filter_map(|part| {
-        let name = part.split_once("}}")?.0.trim();
-        if name.starts_with("header.") || name.starts_with("principal.") {
-            Some(format!("`{{{{{name}}}}}` is filled per request, which is not supported yet"))
-        } else if name.starts_with("LIBRECHAT_") || custom.contains(name) {
-            let ours = instead_of(name);
-            Some(format!(
-                "`{{{{{name}}}}}` is LibreChat's; ours is `{{{{{ours}}}}}`, which is not supported yet"
-            ))
-        } else {
-            None
-        }
-    })
+/// What a `{{…}}` of that name is: ours, or `LibreChat`'s, which is never filled in. Any other is plain text.
+fn blank(name: &str, custom: &HashSet<String>) -> Option<Result<Blank, String>> {
+    if name.starts_with("LIBRECHAT_") || custom.contains(name) {
+        let ours = instead_of(name);
+        return Some(Err(format!("`{{{{{name}}}}}` is LibreChat's; ours is `{{{{{ours}}}}}`")));
+    }
+    Blank::parse(name)
 }
 
 /// Our placeholder for one of `LibreChat`'s.

@@ -15,11 +15,17 @@ use super::env_file;
 use super::keys::{SERVER, TLS, TYPES};
 use super::model::{Http, HttpTransport, Reach, Stdio, Tls};
 use super::node::{Entry, Node, Value};
+use super::personal::{Form, Personal};
+use super::placeholder::Filled;
 use super::problem::shown;
 use super::reader::{Fields, Reader};
 
 /// Reads the one of the two that an entry says.
-pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, entry: &Entry) -> Option<Reach> {
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    entry: &Entry,
+) -> Option<(Reach, Option<Personal>)> {
     let kind = reader.choice(fields, "type", TYPES);
     let given = |key: &str| fields.given(key).filter(|entry| !entry.value.is_null());
     match (given("url"), given("command")) {
@@ -46,14 +52,15 @@ pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, entry: &Entry) 
                 Some(_) => Some(HttpTransport::Streamable),
             };
             let http = http(reader, fields, &url.value, transport.unwrap_or(HttpTransport::Infer));
-            http.map(Reach::Http)
+            http.map(|(http, personal)| (Reach::Http(http), personal))
         }
         (None, Some(command)) => {
             unused(reader, fields, &["headers", "tls"], "a server that is started by `command`");
             if !matches!(kind, None | Some("stdio")) {
                 refuse::<()>(reader, fields, "does not fit `command`");
             }
-            stdio(reader, fields, &command.value).map(Reach::Stdio)
+            let stdio = stdio(reader, fields, &command.value);
+            stdio.map(|(stdio, personal)| (Reach::Stdio(stdio), personal))
         }
     }
 }
@@ -82,12 +89,23 @@ fn unused(reader: &mut Reader<'_>, fields: &Fields<'_>, keys: &[&str], of: &str)
     }
 }
 
-fn http(reader: &mut Reader<'_>, fields: &Fields<'_>, node: &Node, transport: HttpTransport) -> Option<Http> {
-    let mut headers = headers(reader, fields);
+fn http(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    node: &Node,
+    transport: HttpTransport,
+) -> Option<(Http, Option<Personal>)> {
+    let (mut headers, forms) = headers(reader, fields);
     let tls = tls(reader, fields);
     let name = fields.name("url");
-    let text = reader.filled(node, &name)?.value;
-    let (url, authorization) = match address(&text) {
+    let filled = reader.personal(node, &name)?;
+    if filled.form.as_ref().is_some_and(Form::is_open_host) {
+        let message = format!(
+            "{name}: what callers fill in comes after the host, or they would choose where we connect to"
+        );
+        reader.error(node.place, message);
+    }
+    let (url, authorization) = match address(&filled.value) {
         Ok(parts) => parts,
         Err(fault) => {
             reader.error(node.place, format!("{name} {fault}"));
@@ -103,12 +121,13 @@ fn http(reader: &mut Reader<'_>, fields: &Fields<'_>, node: &Node, transport: Ht
         }
         headers.push((AUTHORIZATION, authorization));
     }
-    Some(Http { url, headers, transport, tls })
+    let personal = Personal { url: filled.form, headers: forms, ..Personal::default() };
+    Some((Http { url, headers, transport, tls }, personal.some()))
 }
 
 /// The address without user and password, and these as the header that a browser would send: so nobody who writes the
 /// address down can tell the secret.
-fn address(text: &str) -> Result<(Uri, Option<HeaderValue>), &'static str> {
+pub(super) fn address(text: &str) -> Result<(Uri, Option<HeaderValue>), &'static str> {
     let mut url = Url::parse(text.trim()).map_err(|_| "is not an address such as https://host/mcp")?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("must begin with http:// or https://");
@@ -163,10 +182,13 @@ const OURS: &[&str] = &[
     "upgrade",
 ];
 
-fn headers(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<(HeaderName, HeaderValue)> {
-    let (mut headers, mut names) = (vec![], HashSet::new());
+/// The headers, and which of them callers fill in.
+type Headers = (Vec<(HeaderName, HeaderValue)>, Vec<(usize, Form)>);
+
+fn headers(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Headers {
+    let (mut headers, mut names, mut forms) = (vec![], HashSet::new(), vec![]);
     let of = fields.name("headers");
-    for (entry, value) in reader.map(fields, "headers") {
+    for (entry, Filled { value, form, .. }) in reader.personal_map(fields, "headers") {
         let key = shown(&entry.key);
         let Ok(name) = HeaderName::from_bytes(entry.key.as_bytes()) else {
             reader.error(entry.place, format!("{key} in {of} cannot be the name of a header"));
@@ -188,9 +210,10 @@ fn headers(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<(HeaderName, Hea
             reader
                 .error(entry.place, format!("{key} in {of} is given twice; case does not matter in headers"));
         }
+        forms.extend(form.map(|form| (headers.len(), form)));
         headers.push((name, value));
     }
-    headers
+    (headers, forms)
 }
 
 fn tls(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Tls {
@@ -238,9 +261,10 @@ pub(super) fn read_file(
     }
 }
 
-fn stdio(reader: &mut Reader<'_>, fields: &Fields<'_>, node: &Node) -> Option<Stdio> {
-    reader.own = env(reader, fields);
-    let args = args(reader, fields);
+fn stdio(reader: &mut Reader<'_>, fields: &Fields<'_>, node: &Node) -> Option<(Stdio, Option<Personal>)> {
+    let (own, personal_env) = env(reader, fields);
+    reader.own = own;
+    let (args, personal_args) = args(reader, fields);
     let cwd = reader.text(fields, "cwd").filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
     let env = std::mem::take(&mut reader.own).into_iter().collect();
     let name = fields.name("command");
@@ -259,12 +283,13 @@ fn stdio(reader: &mut Reader<'_>, fields: &Fields<'_>, node: &Node) -> Option<St
         }
         _ => PathBuf::from(command),
     };
-    Some(Stdio { command, args, env, cwd })
+    let personal = Personal { args: personal_args, env: personal_env, ..Personal::default() };
+    Some((Stdio { command, args, env, cwd }, personal.some()))
 }
 
-/// The file's variables, then the entry's own over them.
-fn env(reader: &mut Reader<'_>, fields: &Fields<'_>) -> IndexMap<String, String> {
-    let mut env = IndexMap::new();
+/// The file's variables, then the entry's own over them; and those that callers fill in.
+fn env(reader: &mut Reader<'_>, fields: &Fields<'_>) -> (IndexMap<String, String>, Vec<(String, Form)>) {
+    let (mut env, mut forms) = (IndexMap::new(), vec![]);
     if let (Some((_, text)), Some(node)) = (read_file(reader, fields, "envFile"), fields.get("envFile")) {
         match env_file::read(&text) {
             Ok(variables) => env.extend(variables),
@@ -277,19 +302,26 @@ fn env(reader: &mut Reader<'_>, fields: &Fields<'_>) -> IndexMap<String, String>
         }
     }
     let of = fields.name("env");
-    for (entry, value) in reader.map(fields, "env") {
+    for (entry, Filled { value, form, .. }) in reader.personal_map(fields, "env") {
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) || value.contains('\0') {
             let message =
                 format!("{} in {of} cannot be a variable: `=` in its name, or a zero", shown(&entry.key));
             reader.error(entry.place, message);
         }
-        env.insert(entry.key.clone(), value);
+        match form {
+            // Arguments cannot refer to it: nothing is in it yet.
+            Some(form) => {
+                env.shift_remove(&entry.key);
+                forms.push((entry.key.clone(), form));
+            }
+            None => drop(env.insert(entry.key.clone(), value)),
+        }
     }
-    env
+    (env, forms)
 }
 
 /// Arguments. Unlike variables they can be seen by everyone on the machine.
-fn args(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<String> {
+fn args(reader: &mut Reader<'_>, fields: &Fields<'_>) -> (Vec<String>, Vec<(usize, Form)>) {
     if let Some(Node { value: Value::List(items), .. }) = fields.get("args") {
         for node in items {
             if matches!(&node.value, Value::Scalar { text, .. } if brings_secret(text)) {
@@ -300,17 +332,22 @@ fn args(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<String> {
             }
         }
     }
-    let args = reader.texts(fields, "args");
-    for (place, arg) in &args {
-        if arg.contains('\0') {
-            reader.error(*place, format!("an item of {} holds a zero", fields.name("args")));
+    let (mut args, mut forms) = (vec![], vec![]);
+    for (place, Filled { value, form, .. }) in reader.personal_texts(fields, "args") {
+        if value.contains('\0') {
+            reader.error(place, format!("an item of {} holds a zero", fields.name("args")));
         }
+        forms.extend(form.map(|form| (args.len(), form)));
+        args.push(value);
     }
-    args.into_iter().map(|(_, arg)| arg).collect()
+    (args, forms)
 }
 
 /// Whether a placeholder in it is called like a secret.
 fn brings_secret(text: &str) -> bool {
+    if text.contains("{{header.") {
+        return true;
+    }
     text.replace("$${", "").split("${").skip(1).any(|part| {
         let name = part.split(['}', ':']).next().unwrap_or_default().to_ascii_uppercase();
         let secrets = ["TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "AUTH"];

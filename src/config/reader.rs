@@ -220,8 +220,19 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// A single value with its placeholders replaced.
+    /// A single value with its placeholders replaced, the same for all callers.
     pub(super) fn filled(&mut self, node: &Node, name: &str) -> Option<Filled> {
+        let filled = self.personal(node, name)?;
+        if filled.form.is_some() {
+            let places = "`url`, `headers`, `args` and `env` of a server";
+            self.error(node.place, format!("{name}: what callers fill in can only stand in {places}"));
+            return None;
+        }
+        Some(filled)
+    }
+
+    /// A single value with its placeholders replaced, but for those that each caller fills in.
+    pub(super) fn personal(&mut self, node: &Node, name: &str) -> Option<Filled> {
         match &node.value {
             Value::Scalar { text, .. } if !node.is_null() => {
                 let scope = Scope { source: self.source, own: &self.own, custom: &self.custom };
@@ -324,6 +335,16 @@ impl<'s> Reader<'s> {
 
     /// A list of texts; empty if the key is not given.
     pub(super) fn texts(&mut self, fields: &Fields<'_>, key: &str) -> Vec<(Place, String)> {
+        let all = self.items(fields, key, Self::filled);
+        all.into_iter().map(|(place, filled)| (place, filled.value)).collect()
+    }
+
+    /// As [`texts`](Self::texts), each of which callers may fill in.
+    pub(super) fn personal_texts(&mut self, fields: &Fields<'_>, key: &str) -> Vec<(Place, Filled)> {
+        self.items(fields, key, Self::personal)
+    }
+
+    fn items(&mut self, fields: &Fields<'_>, key: &str, read: Read<Self>) -> Vec<(Place, Filled)> {
         let Some(node) = fields.get(key) else { return vec![] };
         let name = fields.name(key);
         let Value::List(items) = &node.value else {
@@ -331,11 +352,21 @@ impl<'s> Reader<'s> {
             return vec![];
         };
         let item = format!("an item of {name}");
-        items.iter().filter_map(|node| Some((node.place, self.filled(node, &item)?.value))).collect()
+        items.iter().filter_map(|node| Some((node.place, read(self, node, &item)?))).collect()
     }
 
     /// Names → texts; empty if the key is not given.
     pub(super) fn map<'n>(&mut self, fields: &Fields<'n>, key: &str) -> Vec<(&'n Entry, String)> {
+        let all = self.pairs(fields, key, Self::filled);
+        all.into_iter().map(|(entry, filled)| (entry, filled.value)).collect()
+    }
+
+    /// As [`map`](Self::map), each text of which callers may fill in.
+    pub(super) fn personal_map<'n>(&mut self, fields: &Fields<'n>, key: &str) -> Vec<(&'n Entry, Filled)> {
+        self.pairs(fields, key, Self::personal)
+    }
+
+    fn pairs<'n>(&mut self, fields: &Fields<'n>, key: &str, read: Read<Self>) -> Vec<(&'n Entry, Filled)> {
         let Some(node) = fields.get(key) else { return vec![] };
         let name = fields.name(key);
         let Value::Map(entries) = &node.value else {
@@ -343,12 +374,12 @@ impl<'s> Reader<'s> {
             return vec![];
         };
         let value = |entry: &Entry| format!("{} in {name}", shown(&entry.key));
-        entries
-            .iter()
-            .filter_map(|entry| Some((entry, self.filled(&entry.value, &value(entry))?.value)))
-            .collect()
+        entries.iter().filter_map(|entry| Some((entry, read(self, &entry.value, &value(entry))?))).collect()
     }
 }
+
+/// How a single value is read.
+type Read<R> = fn(&mut R, &Node, &str) -> Option<Filled>;
 
 /// Each name once, in the order of the file.
 fn shown_each(names: &mut [(Place, String)]) -> String {

@@ -5,9 +5,17 @@ use std::path::Path;
 use url::Url;
 
 use super::keys::ROOT;
-use super::model::Root;
 use super::node::{Node, Value};
 use super::reader::{Fields, Reader};
+
+/// A directory that a server is told of (specification, `client/roots`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// A `file://` URI.
+    pub uri: String,
+    /// A name for people.
+    pub name: Option<String>,
+}
 
 /// Paths or `file://` URIs, by themselves or with a name. Relative paths start at the file's folder.
 pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<Root> {

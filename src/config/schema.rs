@@ -57,6 +57,7 @@ fn of(kind: Kind) -> Value {
         Kind::Texts => json!({"type": "array", "items": single}),
         Kind::Map => json!({"type": "object", "additionalProperties": single}),
         Kind::Fields(keys) => closed(keys),
+        Kind::FieldsOrFalse(keys) => json!({"anyOf": [{"const": false}, closed(keys)]}),
         Kind::Servers => json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/server"}}),
         Kind::Views => json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/view"}}),
         Kind::Roots => {

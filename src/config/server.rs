@@ -9,7 +9,7 @@ use super::model::{Instructions, Protocol, Scope, Server, Tools, UriMode};
 use super::node::{Entry, Node, Value};
 use super::problem::{Place, shown};
 use super::reader::{Fields, Reader};
-use super::{reach, roots, units};
+use super::{care, reach, roots, units};
 use crate::names::{Naming, ServerName, Style};
 
 /// Reads an entry. One that is switched off is not looked at further: its secrets may well be missing.
@@ -37,10 +37,11 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: &Entry, naming: &Naming) -> O
     let scope = scope(reader, &fields);
     let interactive = reader.flag(&fields, "interactive").unwrap_or(false);
     let replay = reader.flag(&fields, "replay").unwrap_or(false);
+    let care = care::read(reader, &fields);
     let roots = roots::read(reader, &fields);
     let instructions = instructions(reader, &fields);
     let updated_at = reader.parsed(&fields, "updatedAt", WHEN, units::time);
-    let reach = reach::read(reader, &fields, entry)?;
+    let (reach, personal) = reach::read(reader, &fields, entry)?;
     let secrets = std::mem::take(&mut reader.secrets);
     let mut server = Server { name, title, protocol, eager, naming, tools, ..Server::new(&entry.key, reach) };
     server = Server {
@@ -49,10 +50,12 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: &Entry, naming: &Naming) -> O
         scope,
         interactive,
         replay,
+        care,
         roots,
         instructions,
         updated_at,
         secrets,
+        personal: personal.map(Arc::new),
         ..server
     };
     let [timeout, connect_timeout, max_total] = times;
@@ -92,22 +95,17 @@ fn oauth(reader: &mut Reader<'_>, fields: &Fields<'_>) {
 
 fn scope(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Scope {
     let place = fields.given("scope").map_or(fields.place, |entry| entry.place);
-    match reader.choice(fields, "scope", SCOPES) {
-        None | Some("auto") => Scope::Auto,
-        Some("session") => Scope::Session,
-        Some("shared") => {
-            if reader.flag(fields, "interactive") == Some(true) {
-                reader.error(place, format!("{} contradicts `interactive`", fields.name("scope")));
-            }
-            Scope::Shared
-        }
-        Some(_) => {
-            let name = fields.name("scope");
-            let message = format!("{name} is not supported yet, and sharing the connection would be unsafe");
-            reader.error(place, message);
-            Scope::Auto
-        }
+    let scope = match reader.choice(fields, "scope", SCOPES) {
+        None | Some("auto") => return Scope::Auto,
+        Some("session") => return Scope::Session,
+        Some("principal") => Scope::Principal,
+        Some("request") => Scope::Request,
+        Some(_) => Scope::Shared,
+    };
+    if reader.flag(fields, "interactive") == Some(true) {
+        reader.error(place, format!("{} contradicts `interactive`", fields.name("scope")));
     }
+    scope
 }
 
 fn uri_mode(reader: &mut Reader<'_>, fields: &Fields<'_>) -> UriMode {

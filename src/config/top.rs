@@ -3,16 +3,17 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use hyper::header::HeaderName;
 use indexmap::IndexMap;
 use url::Url;
 
-use super::keys::{ADMIN, LIMITS, TOP};
-use super::model::{Config, Limits, Reach, Server};
+use super::keys::{ADMIN, EDGE_TLS, LIMITS, TOP};
+use super::model::{Config, EdgeTls, Limits, Reach, Server};
 use super::near::nearest;
 use super::node::{Entry, Node, Value};
 use super::problem::{Place, shown, shown_all};
 use super::reader::{Fields, HINTS, Reader};
-use super::{auth, server, session_keys, unique, views};
+use super::{auth, reach, server, session_keys, unique, views};
 use crate::names::{Naming, ServerName};
 
 /// Reads the whole file. Absent where it is no mapping at all; what it says is of worth only if no error was noted.
@@ -35,12 +36,50 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
         page_size: reader.whole(&fields, "pageSize", 1, 10_000),
         limits: limits(reader, &fields),
         session_keys: session_keys::read(reader, &fields),
+        tls: tls(reader, &fields),
+        catalog_cache: reader.text(&fields, "catalogCache").map(|path| reader.source().directory.join(path)),
         views: views::read(reader, &fields, &servers),
         servers: servers.into_iter().map(|(_, server)| (server.name.clone(), server)).collect(),
+        handed: vec![],
         naming,
     };
     exposure(reader, &fields, &config);
-    Some(Config { servers: others(reader, &fields, config.servers, config.listen), ..config })
+    let servers = others(reader, &fields, config.servers, config.listen);
+    let handed = handed(reader, &fields, &servers, config.auth.is_some());
+    Some(Config { servers, handed, ..config })
+}
+
+/// The headers of callers that servers get, and what is odd about it.
+fn handed(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    servers: &Servers,
+    authenticated: bool,
+) -> Vec<HeaderName> {
+    let place = fields.given("mcpServers").map_or(fields.place, |entry| entry.place);
+    let mut handed: Vec<HeaderName> = vec![];
+    for (server, personal) in servers.values().filter_map(|server| Some((server, server.personal.as_ref()?)))
+    {
+        let key = shown(&server.key);
+        if personal.asks_who() && !authenticated {
+            let message = format!(
+                "server {key} wants to know who calls, and there is no `auth`: its calls are refused"
+            );
+            reader.warn(place, message);
+        }
+        for name in personal.headers() {
+            if authenticated && matches!(name.as_str(), "authorization" | "x-api-key") {
+                let message = format!(
+                    "server {key} is given the header `{name}` of callers, which may be their key to trunkline itself"
+                );
+                reader.warn(place, message);
+            }
+            if !handed.contains(name) {
+                handed.push(name.clone());
+            }
+        }
+    }
+    handed
 }
 
 /// Leaves out what is ourselves: the file of an editor that already uses us has us in it, and we would list our own tools
@@ -144,6 +183,18 @@ fn exposure(reader: &mut Reader<'_>, fields: &Fields<'_>, config: &Config) {
     }
 }
 
+fn tls(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<EdgeTls> {
+    let inner = reader.fields(fields.get("tls")?, EDGE_TLS, "`tls`", " of `tls`")?;
+    // A misspelt `clientCa` would let everybody in.
+    reader.refuse_unknown(&inner, EDGE_TLS);
+    let mut file = |key: &str| reach::read_file(reader, &inner, key).map(|(path, _)| path);
+    let (cert, key, client_ca) = (file("cert"), file("key"), file("clientCa"));
+    if inner.get("cert").is_none() || inner.get("key").is_none() {
+        reader.error(inner.place, "`tls` needs both `cert` and `key`");
+    }
+    Some(EdgeTls { cert: cert?, key: key?, client_ca })
+}
+
 fn hosts(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<String> {
     let mut hosts = vec![];
     for (place, text) in reader.texts(fields, "allowedHosts") {
@@ -199,12 +250,20 @@ fn limits(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Limits {
     set(&mut limits.json_depth, reader.whole(&inner, "jsonDepth", 8, 128));
     set(&mut limits.sessions, reader.whole(&inner, "sessions", 1, 1_000_000));
     set(&mut limits.calls_per_session, reader.whole(&inner, "callsPerSession", 1, 100_000));
+    set(&mut limits.calls, reader.whole(&inner, "calls", 1, 1_000_000));
+    set(&mut limits.streams, reader.whole(&inner, "streams", 1, 1_000_000));
+    set(&mut limits.client_connections, reader.whole(&inner, "clientConnections", 1, 1_000_000));
+    limits.buffers = reader.size(&inner, "buffers", 1 << 20, MOST);
+    set(&mut limits.calls_per_server, reader.whole(&inner, "callsPerServer", 1, 100_000));
     set(&mut limits.holds, reader.whole(&inner, "holds", 2, 1_000_000));
     limits.connections = reader.whole(&inner, "connections", 1, 100_000);
     let set = |to: &mut std::time::Duration, value: Option<_>| *to = value.unwrap_or(*to);
     set(&mut limits.connection_idle, reader.duration(&inner, "connectionIdle"));
     set(&mut limits.session_idle, reader.duration(&inner, "sessionIdle"));
     set(&mut limits.hold_time, reader.duration(&inner, "holdTime"));
+    set(&mut limits.header_timeout, reader.duration(&inner, "headerTimeout"));
+    set(&mut limits.body_timeout, reader.duration(&inner, "bodyTimeout"));
+    set(&mut limits.write_timeout, reader.duration(&inner, "writeTimeout"));
     set(&mut limits.first_list_wait, reader.span(&inner, "firstListWait"));
     set(&mut limits.reconnect_interval, reader.duration(&inner, "reconnectInterval"));
     set(&mut limits.refresh_interval, reader.duration(&inner, "refreshInterval"));

@@ -6,13 +6,41 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::keys::{VIEW, VIEW_TOOLS};
-use super::model::{Server, ViewRules};
+use super::model::Server;
 use super::near::nearest;
 use super::node::{Entry, Value};
 use super::problem::{Place, shown, shown_all};
 use super::reader::{Fields, Reader};
 use super::{server, unique};
-use crate::names::ServerName;
+use crate::names::{Naming, ServerName, Style};
+
+/// A view of the operator's making: what it takes from the servers' own settings and what it changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ViewRules {
+    /// Which servers are in it, in the order of its lists; all, in the order of the file, where absent.
+    pub servers: Option<Vec<ServerName>>,
+    /// Globs on the servers' own names of tools, beside those of each server; empty allows all.
+    pub allow: Vec<String>,
+    /// Globs on the servers' own names of tools; denied even if allowed.
+    pub deny: Vec<String>,
+    /// In place of every server's own style.
+    pub style: Option<Style>,
+    /// In place of every server's own delimiter.
+    pub delimiter: Option<String>,
+    /// In place of the file's [`Config::describe_origin`].
+    pub describe_origin: Option<bool>,
+}
+
+impl ViewRules {
+    /// How the view names the things of a server whose own naming is `own`.
+    pub fn naming(&self, own: &Naming) -> Naming {
+        Naming {
+            style: self.style.unwrap_or(own.style),
+            delimiter: self.delimiter.clone().unwrap_or_else(|| own.delimiter.clone()),
+            max_length: own.max_length,
+        }
+    }
+}
 
 type Known = [(Place, Arc<Server>)];
 

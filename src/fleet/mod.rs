@@ -3,6 +3,8 @@
 //!
 //! The only room that writes the snapshot.
 
+mod cache;
+mod personal;
 mod work;
 
 use std::collections::HashMap;
@@ -18,13 +20,16 @@ use tokio_util::task::TaskTracker;
 use crate::catalog::Catalog;
 use crate::config::{Config, Limits};
 use crate::mcp::Features;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::names::ServerName;
 use crate::transport::{Dialer, Sizes};
 use crate::upstream::{News, Shared, Upstream};
+use cache::Cache;
+use personal::Seen;
 use work::Work;
 
-pub use crate::upstream::Notice;
+pub use crate::upstream::{Hearers, Notice};
 
 /// All upstreams.
 #[derive(Debug)]
@@ -34,7 +39,9 @@ pub struct Fleet {
     /// Held by whoever changes the configuration, which takes longer than `work` may be held.
     changing: Mutex<()>,
     first_round: watch::Sender<bool>,
+    seen: Seen,
     shared: Shared,
+    memory: Arc<Memory>,
     stop: CancellationToken,
 }
 
@@ -51,6 +58,8 @@ pub struct Snapshot {
     pub held: HashMap<ServerName, Arc<Upstream>>,
     /// How many notices there were by then: whoever was away while it grew has missed some.
     pub notices: u64,
+    /// The servers that each caller reaches by himself: what is here of them is the same for all, so nothing.
+    pub personal: Arc<[ServerName]>,
 }
 
 /// Changes within this time are told as one.
@@ -63,12 +72,18 @@ impl Fleet {
     pub async fn spawn(config: Arc<Config>, metrics: Arc<Metrics>) -> Arc<Self> {
         let limits = config.limits.clone();
         let sizes = Sizes { message: limits.upstream_message, depth: limits.json_depth };
+        let memory = Memory::new(limits.buffers);
         let shared = Shared {
-            dialer: Arc::new(Dialer::new(sizes)),
+            dialer: Arc::new(Dialer::new(sizes).within(memory.clone())),
             news: Arc::new(News::default()),
             limits,
             tasks: TaskTracker::new(),
         };
+        let cache = Cache::open(&config).await;
+        let stop = CancellationToken::new();
+        if let Some(cache) = &cache {
+            shared.tasks.spawn(cache.clone().run(stop.clone()));
+        }
         let nothing = Arc::new(Config { servers: indexmap::IndexMap::new(), ..(*config).clone() });
         let fleet = Arc::new(Self {
             snapshot: ArcSwap::from_pointee(Snapshot {
@@ -77,17 +92,25 @@ impl Fleet {
                 upstreams: HashMap::new(),
                 held: HashMap::new(),
                 notices: 0,
+                personal: Arc::default(),
             }),
-            work: Mutex::new(Work::new(metrics)),
+            work: Mutex::new(Work::new(metrics, cache)),
             changing: Mutex::default(),
             first_round: watch::Sender::new(false),
+            seen: Seen::default(),
             shared,
-            stop: CancellationToken::new(),
+            memory,
+            stop,
         });
         fleet.apply(config).await; // a start is a reload from nothing
         fleet.shared.tasks.spawn(fleet.clone().publish());
         fleet.shared.tasks.spawn(fleet.clone().end_first_round());
         fleet
+    }
+
+    /// What is held of large messages, servers' and clients'.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// What there is now.
@@ -178,9 +201,12 @@ impl Fleet {
             changed.extend(rearranged);
         }
         let notices = self.snapshot.load().notices + u64::from(!changed.is_empty());
-        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams, held: work.held(), notices }));
+        let is_personal = |name: &&ServerName| upstreams.get(*name).is_some_and(|up| up.is_personal());
+        let personal = config.servers.keys().filter(is_personal).cloned().collect();
+        let held = work.held();
+        self.snapshot.store(Arc::new(Snapshot { config, catalog, upstreams, held, notices, personal }));
         if !changed.is_empty() {
-            self.shared.news.send(Notice::Changed { servers: changed.into(), features });
+            self.shared.news.send(Notice::Changed { servers: changed.into(), features, to: Hearers::All });
         }
     }
 
@@ -198,7 +224,9 @@ impl Fleet {
     async fn end_first_round(self: Arc<Self>) {
         let upstreams: Vec<_> = self.snapshot().upstreams.values().cloned().collect();
         let all = async {
-            for upstream in upstreams.iter().filter(|upstream| upstream.server().eager) {
+            // Of one whose list is known from before nobody waits for another.
+            let unknown = |upstream: &&Arc<Upstream>| upstream.server().eager && upstream.listing().is_none();
+            for upstream in upstreams.iter().filter(unknown) {
                 upstream.settled().await;
             }
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
+use super::cache::Cache;
 use crate::catalog::{Catalog, Fault, Listing, Part};
 use crate::config::{Change, Config, Server};
 use crate::mcp::{Feature, Features};
@@ -20,6 +21,7 @@ pub(super) struct Work {
     coming: HashMap<ServerName, Arc<Upstream>>,
     parts: IndexMap<ServerName, Made>,
     metrics: Arc<Metrics>,
+    cache: Option<Arc<Cache>>,
 }
 
 /// A change that is prepared: whom it concerns, judged by what runs.
@@ -56,8 +58,8 @@ struct Made {
 }
 
 impl Work {
-    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { upstreams: HashMap::new(), coming: HashMap::new(), parts: IndexMap::new(), metrics }
+    pub(super) fn new(metrics: Arc<Metrics>, cache: Option<Arc<Cache>>) -> Self {
+        Self { upstreams: HashMap::new(), coming: HashMap::new(), parts: IndexMap::new(), metrics, cache }
     }
 
     /// Starts what a change needs, beside what there is: nothing of it is in use before [`commit`](Self::commit).
@@ -102,6 +104,7 @@ impl Work {
             retired.extend(self.upstreams.remove(name));
             retired.extend(self.coming.remove(name));
             self.metrics.forget(name.as_str());
+            self.cache.iter().for_each(|cache| cache.forget(name));
         }
         for server in plan.retuned.iter().filter_map(|name| new.servers.get(name)) {
             if let Some(held) = self.coming.get(&server.name) {
@@ -120,7 +123,10 @@ impl Work {
             let Some(successor) = self.coming.get(&name) else { continue };
             let before = self.upstreams.get(&name);
             let works = before.is_some_and(|before| matches!(before.state(), State::Ready(_)));
-            if works && !successor.has_proven() && !matches!(successor.state(), State::Idle) {
+            if works
+                && !successor.has_proven()
+                && !matches!(successor.state(), State::Idle | State::PerCaller)
+            {
                 let why = problem(successor);
                 tracing::warn!(server = %name, "{why}");
                 successor.series().held_back(true);
@@ -164,7 +170,10 @@ impl Work {
     }
 
     fn spawn(&self, server: &Arc<Server>, before: Option<&Upstream>, shared: &Shared) -> Arc<Upstream> {
-        Upstream::spawn(server.clone(), before, self.metrics.server(server.name.as_str()), shared)
+        let series = self.metrics.server(server.name.as_str());
+        let known = self.cache.as_ref().and_then(|cache| cache.recall(&server.name));
+        let known = before.and_then(Upstream::listing).or(known);
+        Upstream::spawn(server.clone(), before, known, series, shared)
     }
 
     /// Makes the parts anew whose listing or settings changed; returns whose, and which kinds of theirs.
@@ -199,6 +208,7 @@ impl Work {
             if !fits {
                 self.tell_faults(&part);
             }
+            self.cache.iter().for_each(|cache| cache.keep(&upstream.server(), &listing));
             changed.push(server.name.clone());
             self.parts
                 .insert(server.name.clone(), Made { part, listing, server: server.clone(), changes: stamp });

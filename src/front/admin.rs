@@ -9,10 +9,12 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use super::body::Body;
 use super::guard;
+use super::peer::Peer;
 use super::reply::{bare, typed};
 use super::serve::Serve;
 use super::status;
 use crate::fleet::Fleet;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 
 /// What operators and probes ask.
@@ -24,6 +26,8 @@ pub struct Admin {
     pub fleet: Arc<Fleet>,
     /// All figures.
     pub metrics: Arc<Metrics>,
+    /// What is held for clients.
+    pub memory: Arc<Memory>,
     /// Set at the end: no new traffic should come.
     pub draining: AtomicBool,
     /// How the last reload went.
@@ -42,17 +46,17 @@ pub struct LastReload {
 }
 
 impl Serve for Admin {
-    async fn serve(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn serve(&self, request: Request<Incoming>, _: &Arc<Peer>) -> Response<Body> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return bare(StatusCode::METHOD_NOT_ALLOWED);
         }
         let (parts, _) = request.into_parts();
         match parts.uri.path() {
-            "/metrics" => typed(
-                StatusCode::OK,
-                "text/plain; version=0.0.4; charset=utf-8",
-                self.metrics.render().into(),
-            ),
+            "/metrics" => {
+                self.metrics.buffered(self.memory.held());
+                let text = self.metrics.render();
+                typed(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
+            }
             "/livez" => said(true, "alive"),
             "/startz" => said(self.fleet.first_round_done(), "every server has been tried once"),
             // Never the servers' health: one broken server must not take the pod out.

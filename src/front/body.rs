@@ -1,11 +1,9 @@
 //! What goes back: nothing, some bytes, or a stream of events.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
+use http_body::SizeHint;
 
 use super::direct::Telling;
 use super::listen::Hearing;
@@ -45,29 +43,23 @@ impl From<String> for Body {
     }
 }
 
-impl http_body::Body for Body {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = match self.get_mut() {
+impl Body {
+    /// The next bytes; `None` at the end.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        match self {
             Self::Full(bytes) => Poll::Ready(bytes.take()),
             Self::Answering(answering) => answering.poll_next(cx),
             Self::Listening(listening) => listening.poll_next(cx),
             Self::Telling(telling) => telling.poll_next(cx),
             Self::Hearing(hearing) => hearing.poll_next(cx),
-        };
-        next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+        }
     }
 
-    fn is_end_stream(&self) -> bool {
+    pub(super) fn is_end_stream(&self) -> bool {
         matches!(self, Self::Full(None))
     }
 
-    fn size_hint(&self) -> SizeHint {
+    pub(super) fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Self::Answering(_) | Self::Listening(_) | Self::Telling(_) | Self::Hearing(_) => {

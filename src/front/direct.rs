@@ -14,6 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::accept::Accepts;
 use super::body::Body;
 use super::modern::status;
+use super::peer::Place;
 use super::reply::{KEEP_ALIVE, events, json_with};
 use crate::clock::Clock;
 use crate::metrics::{Metrics, StreamGuard};
@@ -32,12 +33,13 @@ pub(super) struct Direct {
     session: Arc<Session>,
     id: Bytes,
     answered: bool,
+    _place: Place,
 }
 
 impl Direct {
     /// The call of `session`'s request with the raw id `id`.
-    pub(super) fn new(call: Call, session: Arc<Session>, id: Bytes) -> Self {
-        Self { call, session, id, answered: false }
+    pub(super) fn new(call: Call, session: Arc<Session>, id: Bytes, place: Place) -> Self {
+        Self { call, session, id, answered: false, _place: place }
     }
 
     /// Answers with JSON where the answer comes first, with events otherwise.

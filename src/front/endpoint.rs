@@ -13,7 +13,9 @@ use super::accept::Accepts;
 use super::body::Body;
 use super::era::Version;
 use super::guard;
+use super::intake::later;
 use super::modern::unsupported;
+use super::peer::Peer;
 use super::refuse::{Turned, refuse, stranger, unknown};
 use super::reply::{answering, bare, events, json_with, lone};
 use super::serve::Serve;
@@ -52,10 +54,10 @@ pub struct Endpoint {
 }
 
 impl Serve for Endpoint {
-    async fn serve(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn serve(&self, request: Request<Incoming>, peer: &Arc<Peer>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let origin = parts.headers.get(header::ORIGIN).cloned();
-        let response = self.route(parts, body).await;
+        let response = self.route(parts, body, peer).await;
         let mut response = response.unwrap_or_else(|Turned(why, response)| {
             self.metrics.rejected(why);
             *response
@@ -68,7 +70,7 @@ impl Serve for Endpoint {
 }
 
 impl Endpoint {
-    async fn route(&self, parts: Parts, body: Incoming) -> Result<Response<Body>, Turned> {
+    async fn route(&self, parts: Parts, body: Incoming, peer: &Arc<Peer>) -> Result<Response<Body>, Turned> {
         let snapshot = self.fleet.snapshot();
         guard::check(&parts, self.bound, &snapshot.config).map_err(stranger)?;
         // A browser asks for leave before it sends what it would send, so that cannot need a key.
@@ -82,7 +84,7 @@ impl Endpoint {
             return Err(refuse(Rejection::Path, StatusCode::NOT_FOUND, Code::InvalidRequest, text));
         };
         match parts.method {
-            Method::POST => self.post(view, &visitor, &parts.headers, body).await,
+            Method::POST => self.post(view, &visitor, &parts.headers, body, peer).await,
             // There are no sessions in the revision that it speaks.
             Method::GET | Method::DELETE if Version::of(&parts.headers) == Version::Modern => {
                 Err(not_allowed("POST, OPTIONS, HEAD"))
@@ -133,6 +135,7 @@ impl Endpoint {
             return Err(refuse(Rejection::Media, StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, text));
         }
         let session = self.session(&view, visitor, headers, Version::of(headers), None)?;
+        self.has_room_for_a_stream()?;
         match headers.get(&LAST_EVENT_ID) {
             Some(id) if !id.is_empty() => self.resume(view, &session, id),
             Some(_) | None => Ok(self.listen(view, session.attach(), false)),
@@ -169,6 +172,14 @@ impl Endpoint {
         let (closing, stream) = (self.closing.clone(), self.metrics.stream());
         let source = Source::new(view, follower, lost, &self.relay, &self.fleet, closing, stream);
         events(Body::Listening(Box::new(Listening::new(source))))
+    }
+
+    /// Streams are only opened up to a number; what calls have to tell is not cut for it.
+    pub(super) fn has_room_for_a_stream(&self) -> Result<(), Turned> {
+        if self.metrics.open_streams() < self.fleet.limits().streams {
+            return Ok(());
+        }
+        Err(later(Rejection::Busy, "too many streams are open here; try again later"))
     }
 
     fn delete(&self, view: &View, visitor: &Visitor, headers: &HeaderMap) -> Result<Response<Body>, Turned> {

@@ -31,6 +31,7 @@ pub(super) async fn hear(
         let text = "this stream is text/event-stream; accept it";
         return Err(refuse(Rejection::Media, StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, text));
     }
+    endpoint.has_room_for_a_stream()?;
     // In this order: what changes in between is told twice rather than never.
     let notices = endpoint.fleet.notices();
     let listen = match endpoint.relay.listen(caller, message).await {
@@ -43,6 +44,7 @@ pub(super) async fn hear(
         notices,
         closing: endpoint.closing.clone(),
         ended: false,
+        quiet: false,
         _stream: endpoint.metrics.stream(),
     };
     Ok(events(Body::Hearing(Box::new(Hearing { next: ReusableBoxFuture::new(source.next()) }))))
@@ -60,6 +62,8 @@ struct Source {
     notices: broadcast::Receiver<Notice>,
     closing: CancellationToken,
     ended: bool,
+    /// Nothing was told for a while.
+    quiet: bool,
     _stream: StreamGuard,
 }
 
@@ -84,6 +88,9 @@ impl Source {
             if self.ended {
                 return None;
             }
+            if std::mem::take(&mut self.quiet) {
+                return Some((wire::comment(), self));
+            }
             tokio::select! {
                 biased;
                 () = self.closing.cancelled() => self.end(),
@@ -94,9 +101,10 @@ impl Source {
                     Err(RecvError::Closed) => self.end(),
                 },
                 more = self.listen.more() => self.queue.extend(more),
-                () = sleep(KEEP_ALIVE) => return Some((wire::comment(), self)),
+                () = sleep(KEEP_ALIVE) => self.quiet = true,
             }
             if !self.listen.stands() {
+                self.queue.clear(); // it may no longer be told
                 self.end();
             }
         }

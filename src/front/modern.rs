@@ -1,6 +1,8 @@
 //! Requests that belong to no session: what is wrong with one is told in a fixed order, so that its author learns of the
 //! most basic fault first (PROTOCOL of 2026-07-28: `basic/transports`, `basic/versioning`).
 
+use std::sync::Arc;
+
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
 
@@ -10,8 +12,9 @@ use super::direct::{Direct, whole};
 use super::endpoint::{Endpoint, whose};
 use super::era::Era;
 use super::listen::hear;
+use super::peer::Peer;
 use super::refuse::{Turned, refuse};
-use super::reply::{accepted, json_with};
+use super::reply::{accepted, busy, json_with};
 use crate::auth::Visitor;
 use crate::catalog::View;
 use crate::mcp::header::{METHOD, NAME, PROTOCOL_VERSION};
@@ -33,6 +36,7 @@ impl Endpoint {
         accepts: Accepts,
         era: Era,
         message: Message,
+        peer: &Arc<Peer>,
     ) -> Result<Response<Body>, Turned> {
         let envelope = match message.kind() {
             Kind::Request => self.admit(&view, headers, era, &message)?,
@@ -58,10 +62,16 @@ impl Endpoint {
         if message.method() == method::LISTEN {
             return Box::pin(hear(self, &caller, &message)).await;
         }
+        // Before the call begins: one that is dropped runs on.
+        let Some(place) = peer.place(self.fleet.limits().calls_per_session) else {
+            let text = "too many requests of this connection are in flight; wait until one has ended";
+            return Err(busy(wire::error(Some(&id), Code::Internal, text)));
+        };
         Ok(match self.relay.handle(&caller, message) {
             Handled::Now(answer) => whole(accepts, answer),
+            Handled::Busy(answer) => return Err(busy(answer)),
             Handled::Later(call) => {
-                Direct::new(call, caller.session, id).answer(accepts, &self.clock, &self.metrics).await
+                Direct::new(call, caller.session, id, place).answer(accepts, &self.clock, &self.metrics).await
             }
             Handled::Accepted => accepted(),
         })

@@ -1,11 +1,8 @@
 //! Messages of clients: one, or in sessions of 2025-03-26 several.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Response, StatusCode};
@@ -14,9 +11,11 @@ use super::accept::{Accepts, sends_json};
 use super::body::Body;
 use super::endpoint::{Endpoint, whose};
 use super::era::{Era, Version, any_modern};
+use super::intake::later;
 use super::modern::no_batches;
+use super::peer::Peer;
 use super::refuse::{Turned, code_of, malformed, refuse};
-use super::reply::{Reply, accepted, json};
+use super::reply::{Reply, accepted, busy, json};
 use crate::auth::Visitor;
 use crate::catalog::View;
 use crate::mcp::{Revision, Shown, header::SESSION_ID, method};
@@ -25,8 +24,6 @@ use crate::relay::{Call, Caller, Handled};
 use crate::session::Session;
 use crate::wire::{self, Code, Kind, Malformed, Message};
 
-/// How long a client may take to send a body.
-const BODY_TIME: Duration = Duration::from_secs(30);
 /// Most messages in one body.
 const BATCH: usize = 64;
 
@@ -37,6 +34,7 @@ impl Endpoint {
         visitor: &Visitor,
         headers: &HeaderMap,
         body: Incoming,
+        peer: &Arc<Peer>,
     ) -> Result<Response<Body>, Turned> {
         if !sends_json(headers) {
             let text = "send the message as Content-Type: application/json, not compressed";
@@ -48,7 +46,7 @@ impl Endpoint {
             let text = "answers are application/json or text/event-stream; accept both";
             return Err(refuse(Rejection::Media, StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, text));
         }
-        let text = self.read(body).await?;
+        let (text, _held) = self.read(body, peer).await?;
         let (version, depth) = (Version::of(headers), self.fleet.limits().json_depth);
         if text.trim_ascii_start().starts_with(b"[") {
             if version == Version::Modern || any_modern(&text, depth) {
@@ -63,7 +61,7 @@ impl Endpoint {
             Era::Legacy => self.legacy(view, visitor, headers, version, accepts, message).await,
             // In a box, so that a message of a session does not carry the room for it.
             era @ (Era::Modern(_) | Era::Bare) => {
-                Box::pin(self.modern(view, visitor, headers, accepts, era, message)).await
+                Box::pin(self.modern(view, visitor, headers, accepts, era, message, peer)).await
             }
         }
     }
@@ -86,6 +84,7 @@ impl Endpoint {
         Ok(match self.relay.handle(&caller, message) {
             Handled::Now(answer) => self.reply(&caller.session, accepts).now(answer),
             Handled::Later(call) => self.reply(&caller.session, accepts).later(call, id).await,
+            Handled::Busy(answer) => return Err(busy(answer)),
             Handled::Accepted => accepted(),
         })
     }
@@ -108,30 +107,6 @@ impl Endpoint {
         Reply { session, accepts, clock: &self.clock, metrics: &self.metrics }
     }
 
-    async fn read(&self, body: Incoming) -> Result<Bytes, Turned> {
-        let limit = self.fleet.limits().request_body;
-        let too_large = || {
-            let text = format!("the message is larger than {limit} bytes, the limit");
-            refuse(Rejection::TooLarge, StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest, &text)
-        };
-        // A little too much is read all the same: a client that is cut while it sends may never see the refusal.
-        if http_body::Body::size_hint(&body).lower() > 2 * limit as u64 {
-            return Err(too_large());
-        }
-        match self.clock.within(BODY_TIME, pin!(whole(body, limit))).await {
-            Ok(Ok(Some(text))) => Ok(text),
-            Ok(Ok(None)) => Err(too_large()),
-            Ok(Err(_)) => {
-                let text = "the body ended early";
-                Err(refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, Code::Parse, text))
-            }
-            Err(_) => {
-                let text = format!("the body took longer than {BODY_TIME:?}");
-                Err(refuse(Rejection::TooSlow, StatusCode::REQUEST_TIMEOUT, Code::InvalidRequest, &text))
-            }
-        }
-    }
-
     fn initialize(
         &self,
         view: &View,
@@ -144,8 +119,7 @@ impl Endpoint {
         };
         let session = self.sessions.open(whose(view, visitor), agreed).map_err(|full| {
             let text = format!("{full}; try again later");
-            let status = StatusCode::SERVICE_UNAVAILABLE;
-            refuse(Rejection::SessionsFull, status, Code::Internal, &text)
+            later(Rejection::SessionsFull, &text)
         })?;
         let mut response = json(answer);
         if let Ok(id) = HeaderValue::from_str(session.id()) {
@@ -162,7 +136,7 @@ impl Endpoint {
             match Message::parse(text, self.fleet.limits().json_depth) {
                 Ok(message) if message.method() == method::INITIALIZE => answers.push(alone(&message)),
                 Ok(message) => match self.relay.handle(caller, message) {
-                    Handled::Now(answer) => answers.push(answer),
+                    Handled::Now(answer) | Handled::Busy(answer) => answers.push(answer),
                     Handled::Later(call) => calls.push(call),
                     Handled::Accepted => {}
                 },
@@ -175,26 +149,6 @@ impl Endpoint {
             None => reply.all_now(answers),
         })
     }
-}
-
-/// The whole body; `None` where it is larger than `limit`. Most are one piece, which is taken as it is.
-async fn whole(mut body: Incoming, limit: usize) -> hyper::Result<Option<Bytes>> {
-    let (mut first, mut more) = (Bytes::new(), BytesMut::new());
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else { continue };
-        if first.len() + more.len() + data.len() > limit {
-            return Ok(None);
-        }
-        if first.is_empty() && more.is_empty() {
-            first = data;
-            continue;
-        }
-        if more.is_empty() {
-            more.extend_from_slice(&std::mem::take(&mut first));
-        }
-        more.extend_from_slice(&data);
-    }
-    Ok(Some(if more.is_empty() { first } else { more.freeze() }))
 }
 
 /// The messages in the array `text`, each as it stands there.

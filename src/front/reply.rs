@@ -12,9 +12,11 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::accept::Accepts;
 use super::body::Body;
+use super::intake::come_again;
+use super::refuse::Turned;
 use super::tail::Tail;
 use crate::clock::Clock;
-use crate::metrics::{Metrics, StreamGuard};
+use crate::metrics::{Metrics, Rejection, StreamGuard};
 use crate::relay::{Call, Step};
 use crate::session::{Follower, Session, lone_id};
 use crate::wire;
@@ -153,6 +155,13 @@ pub(super) fn json(answer: Bytes) -> Response<Body> {
 /// A JSON-RPC answer with another status.
 pub(super) fn json_with(status: StatusCode, answer: Bytes) -> Response<Body> {
     typed(status, "application/json", answer.into())
+}
+
+/// A JSON-RPC answer that says to come again, with the status for it.
+pub(super) fn busy(answer: Bytes) -> Turned {
+    let mut response = json_with(StatusCode::SERVICE_UNAVAILABLE, answer);
+    come_again(&mut response);
+    Turned(Rejection::Busy, Box::new(response))
 }
 
 /// A notification or response was taken in.

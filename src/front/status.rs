@@ -47,9 +47,15 @@ struct ServerStatus {
     era: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<String>,
+    /// Why it gets no calls although it is connected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    breaker: Option<Breaker>,
     tools: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools_cut: Option<&'static str>,
+    /// Items of its lists that are left out: without a name or schema, or with the name of another.
+    #[serde(skip_serializing_if = "is_none")]
+    left_out: usize,
     /// Why the last attempt to list them failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     tools_problem: Option<String>,
@@ -61,6 +67,23 @@ struct ServerStatus {
     /// Why the newest settings are not in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     settings_problem: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
+/// A breaker that stops calls.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Breaker {
+    /// `open`, or `halfOpen` while one call is let through to see how it ends.
+    state: &'static str,
+    reason: String,
+    next_try_in_seconds: f64,
+    /// How often it was opened since a call last succeeded.
+    times: u32,
 }
 
 const CREDENTIALS: &str =
@@ -87,6 +110,7 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
     let now = Instant::now();
     let seconds = |time: Duration| (time.as_secs_f64() * 10.0).round() / 10.0;
     let part = snapshot.catalog.part(settings.name.as_str());
+    let listing = upstream.listing();
     let altered = part.into_iter().flat_map(|part| part.altered());
     let mut status = ServerStatus {
         name: settings.name.to_string(),
@@ -99,9 +123,16 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
         revision: None,
         era: None,
         server: None,
+        breaker: upstream.open_breaker().map(|open| Breaker {
+            state: if open.probing { "halfOpen" } else { "open" },
+            next_try_in_seconds: seconds(open.until.saturating_duration_since(now)),
+            reason: open.what,
+            times: open.times,
+        }),
         tools: part.map_or(0, |part| part.count(Feature::Tool)),
         tools_problem: upstream.unlisted().map(|why| why.to_string()),
-        tools_cut: upstream.listing().and_then(|listing| listing.cut),
+        left_out: listing.as_ref().map_or(0, |listing| listing.dropped().count()),
+        tools_cut: listing.as_ref().and_then(|listing| listing.cut()),
         altered_names: altered
             .map(|(raw, exposed)| (serde_json::from_slice(&raw).unwrap_or_default(), exposed.into()))
             .collect(),
@@ -122,7 +153,7 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
             status.what_to_do = why.unauthorized.then_some(CREDENTIALS);
             status.next_try_in_seconds = Some(seconds(why.next.saturating_duration_since(now)));
         }
-        State::Idle | State::Connecting | State::Stopped => {}
+        State::Idle | State::Connecting | State::PerCaller | State::Stopped => {}
     }
     status
 }

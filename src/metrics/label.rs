@@ -113,6 +113,42 @@ labels! {
 }
 
 labels! {
+    /// Whether a server that fails calls gets any.
+    BreakerState {
+        /// It gets them.
+        Closed = "closed",
+        /// It gets none.
+        Open = "open",
+        /// It gets one, to see how that ends.
+        HalfOpen = "half_open",
+    }
+}
+
+labels! {
+    /// What of a server was dropped.
+    Dropped {
+        /// An answer, or progress, that no call waits for.
+        Stray = "stray",
+        /// A line or event that is no message.
+        Unreadable = "unreadable",
+        /// A message that nobody read in time.
+        Overflow = "overflow",
+    }
+}
+
+labels! {
+    /// Why a call was not even given to a server that is connected.
+    Turned {
+        /// It has as many as it may.
+        Full = "full",
+        /// It has failed the last ones.
+        Breaker = "breaker",
+        /// It asked for a pause.
+        RetryAfter = "retry_after",
+    }
+}
+
+labels! {
     /// Why a client's request went no further than our door.
     Rejection {
         /// No such path.
@@ -139,8 +175,12 @@ labels! {
         Session = "session",
         /// As many sessions as there may be, all active.
         SessionsFull = "sessions_full",
-        /// As many calls in flight as one client may have.
+        /// As many calls or streams as there may be.
         Busy = "busy",
+        /// As many bytes held in memory as there may be.
+        Memory = "memory",
+        /// One of us.
+        Bug = "bug",
         /// A revision that we do not speak.
         Revision = "revision",
         /// A header that does not repeat what the body says.
@@ -161,5 +201,23 @@ labels! {
         Anew = "anew",
         /// The rest was no longer kept.
         Gone = "gone",
+    }
+}
+
+labels! {
+    /// Why we closed a client's connection.
+    Closed {
+        /// As many as there may be.
+        Full = "full",
+        /// No request came in time, or none for too long.
+        Silent = "silent",
+        /// What it is sent was not read.
+        Unread = "unread",
+        /// Frame after frame without anything in them.
+        Flood = "flood",
+        /// No TLS, or not in time, or with a certificate that we do not take.
+        Handshake = "handshake",
+        /// A protocol error, or headers beyond the limits.
+        Protocol = "protocol",
     }
 }

@@ -9,12 +9,13 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 
-pub use label::{Held, Method, Outcome, Rejection, Resumption, State};
+pub use label::{BreakerState, Closed, Dropped, Held, Method, Outcome, Rejection, Resumption, State, Turned};
 pub use server::{HoldGuard, LinkGuard, Running, ServerSeries};
 
 use process::Process;
@@ -37,6 +38,13 @@ pub struct Metrics {
     resumed: IntCounterVec,
     rejected: IntCounterVec,
     panics: IntCounter,
+    connections: IntGauge,
+    closed: IntCounterVec,
+    buffered: IntGauge,
+    certificates: IntCounterVec,
+    log_lost: IntCounter,
+    /// What the log has lost, as it counts itself.
+    log: OnceLock<Arc<AtomicU64>>,
 }
 
 impl Metrics {
@@ -79,6 +87,23 @@ impl Metrics {
                 "reason",
             ),
             panics: count("trunkline_panics_total", "Panics that were caught: each one is a bug."),
+            connections: gauge("trunkline_connections", "Connections of clients."),
+            closed: counts(
+                "trunkline_connections_closed_total",
+                "Connections of clients that were closed in their middle, by reason.",
+                "reason",
+            ),
+            buffered: gauge(
+                "trunkline_buffered_bytes",
+                "Bytes of large requests and unread answers that are held.",
+            ),
+            certificates: counts(
+                "trunkline_tls_reloads_total",
+                "Looks at changed certificate files of the endpoint, by result.",
+                "result",
+            ),
+            log_lost: count("trunkline_log_lines_lost_total", "Log lines that nobody read in time."),
+            log: OnceLock::new(),
         };
         metrics.show(Box::new(info));
         metrics.show(Box::new(metrics.servers.clone()));
@@ -91,6 +116,11 @@ impl Metrics {
         metrics.show(Box::new(metrics.resumed.clone()));
         metrics.show(Box::new(metrics.rejected.clone()));
         metrics.show(Box::new(metrics.panics.clone()));
+        metrics.show(Box::new(metrics.connections.clone()));
+        metrics.show(Box::new(metrics.closed.clone()));
+        metrics.show(Box::new(metrics.buffered.clone()));
+        metrics.show(Box::new(metrics.certificates.clone()));
+        metrics.show(Box::new(metrics.log_lost.clone()));
         metrics.show(Box::new(Process::new()));
         Arc::new(metrics)
     }
@@ -113,6 +143,8 @@ impl Metrics {
 
     /// All series as text (Prometheus exposition format 0.0.4).
     pub fn render(&self) -> String {
+        let lost = self.log.get().map_or(0, |lost| lost.swap(0, Ordering::Relaxed));
+        self.log_lost.inc_by(lost);
         TextEncoder::new().encode_to_string(&self.registry.gather()).expect("writing to memory cannot fail")
     }
 
@@ -152,13 +184,44 @@ impl Metrics {
         self.rejected.with_label_values(&[reason.label()]).inc();
     }
 
+    /// How many event streams to clients are open.
+    pub fn open_streams(&self) -> usize {
+        usize::try_from(self.streams.get()).unwrap_or(0)
+    }
+
+    /// Counts a client's connection in, and out when the guard is dropped.
+    pub fn connection(&self) -> StreamGuard {
+        self.connections.inc();
+        StreamGuard(self.connections.clone())
+    }
+
+    /// A client's connection was closed in its middle.
+    pub fn closed(&self, why: Closed) {
+        self.closed.with_label_values(&[why.label()]).inc();
+    }
+
+    /// How many bytes are held of large requests and unread answers.
+    pub fn buffered(&self, bytes: usize) {
+        self.buffered.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// Changed certificate files were taken, or refused.
+    pub fn certificates(&self, ok: bool) {
+        self.certificates.with_label_values(&[if ok { "success" } else { "failure" }]).inc();
+    }
+
+    /// `lost` is where the log counts the lines that it lost; what stands there is taken over with each look.
+    pub fn log(&self, lost: Arc<AtomicU64>) {
+        drop(self.log.set(lost));
+    }
+
     /// A panic was caught.
     pub fn panicked(&self) {
         self.panics.inc();
     }
 }
 
-/// An open event stream to a client; dropped, it counts as closed.
+/// An open event stream or connection of a client; dropped, it counts as closed.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped counts its stream out"]
 pub struct StreamGuard(IntGauge);

@@ -11,7 +11,7 @@ use prometheus::{
 use tokio::time::Instant;
 
 use super::VALID;
-use super::label::{Held, Method, Outcome, State};
+use super::label::{BreakerState, Dropped, Held, Method, Outcome, State, Turned};
 
 /// Upper bounds in seconds. From 0.01 on they are those of the OpenTelemetry MCP conventions
 /// (`mcp.client.operation.duration`); the finer ones below are ours: a local stdio server answers within a few
@@ -40,6 +40,9 @@ pub struct ServerSeries {
     holds: IntGauge,
     held: IntCounterVec,
     dropped_notices: IntCounter,
+    breaker: IntGaugeVec,
+    turned_away: IntCounterVec,
+    dropped: IntCounterVec,
     held_back: IntGauge,
     /// The children of `requests`, by method, then outcome; made when first counted, so idle servers stay short.
     counted: [[OnceLock<IntCounter>; OUTCOMES]; METHODS],
@@ -96,6 +99,24 @@ impl ServerSeries {
                 "upstream_notices_dropped_total",
                 "Notifications dropped for lack of room.",
             ),
+            breaker: IntGaugeVec::new(
+                opts(
+                    "upstream_breaker",
+                    "1 for whether a server that fails calls gets any, 0 for the others.",
+                ),
+                &["state"],
+            )
+            .expect(VALID),
+            turned_away: counts(
+                "upstream_calls_turned_away_total",
+                "Calls not given to a server that is connected, by reason.",
+                &["reason"],
+            ),
+            dropped: counts(
+                "upstream_messages_dropped_total",
+                "What a server said that belongs to nobody, by reason.",
+                &["reason"],
+            ),
             held_back: gauge(
                 "upstream_settings_held_back",
                 "Whether a server goes on with old settings because the new ones do not work (1) or not (0).",
@@ -143,6 +164,23 @@ impl ServerSeries {
     /// An attempt to connect again that had to wait for its time.
     pub fn throttled(&self) {
         self.throttled.inc();
+    }
+
+    /// Whether a server that fails calls gets any.
+    pub fn breaker(&self, now: BreakerState) {
+        for state in BreakerState::ALL {
+            self.breaker.with_label_values(&[state.label()]).set((state == now).into());
+        }
+    }
+
+    /// A call that was not given to a server although that is connected.
+    pub fn turned_away(&self, why: Turned) {
+        self.turned_away.with_label_values(&[why.label()]).inc();
+    }
+
+    /// Something of the server that belongs to nobody.
+    pub fn dropped(&self, why: Dropped) {
+        self.dropped.with_label_values(&[why.label()]).inc();
     }
 
     /// A call that we answered in the server's place.
@@ -201,7 +239,7 @@ impl ServerSeries {
         }
     }
 
-    fn parts(&self) -> [&dyn Collector; 16] {
+    fn parts(&self) -> [&dyn Collector; 19] {
         [
             &self.requests,
             &self.seconds,
@@ -216,6 +254,9 @@ impl ServerSeries {
             &self.truncated,
             &self.dropped_tools,
             &self.dropped_notices,
+            &self.breaker,
+            &self.turned_away,
+            &self.dropped,
             &self.holds,
             &self.held,
             &self.held_back,

@@ -14,7 +14,7 @@ use crate::mcp::{self, Revision, completed, to_modern};
 use crate::metrics::Outcome;
 use crate::names::ServerName;
 use crate::upstream::Upstream;
-use crate::wire::{self, Code, Kind, Message, Span, edited, members};
+use crate::wire::{self, Code, Kind, Message, Span, Text, edited, members};
 
 impl Request {
     /// The server's answer under the client's own id.
@@ -37,6 +37,11 @@ impl Request {
         };
         if outcome == Outcome::RpcError && self.cannot_complete(body) {
             return (Some(own_result(self.speaks(), &self.id, NOTHING_TO_COMPLETE)), Outcome::Ok);
+        }
+        if outcome == Outcome::RpcError
+            && let Some(answer) = self.not_the_clients(&server.name, body)
+        {
+            return (Some(answer), outcome);
         }
         let renamed = self.renamed(&server.name, answer, body);
         if self.is_modern || from.is_modern() || self.speaks() < Revision::V2025_06_18 {
@@ -65,6 +70,22 @@ impl Request {
         let renamed = renamed.iter().map(|(at, with)| (at.clone(), with.as_bytes()));
         let mut edits: Vec<_> = renamed.chain([(id_at, &*self.id)]).collect();
         answer.splice(&mut edits)
+    }
+
+    /// The answer in place of an error that would read as one of the client's: it was understood by us, and what one server
+    /// of several does not know is not unknown.
+    fn not_the_clients(&self, server: &ServerName, error: &str) -> Option<Bytes> {
+        let what = if says_code(error, "-32700") {
+            "could not read the request"
+        } else if says_code(error, "-32601") && !self.in_own_view() {
+            "does not know the method"
+        } else {
+            return None;
+        };
+        let told = members(error, ["message"]).ok().and_then(|[told]| Text::of(error.get(told?)?));
+        let told: String = told.unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect();
+        let text = format!("{} {}: server {server} {what}: {told}", self.subject.noun(), self.name);
+        Some(Refusal::Away { server: server.clone(), text, retry_after: None }.answer(Some(&self.id)))
     }
 
     /// Whether the server does not complete anything, which a client cannot see where several are joined.
@@ -117,6 +138,14 @@ impl Request {
                 let text = format!(
                     "{noun} {} gave no answer: server {name} was silent for {after:?}; the call was cancelled. \
                      Try again, or raise `timeout` of this server.",
+                    self.name
+                );
+                (text, None, Outcome::Timeout)
+            }
+            Broken::Overdue(after) => {
+                let text = format!(
+                    "{noun} {} did not come to an end: server {name} had {after:?}; the call was cancelled. Try again, or \
+                     raise `maxTotal` of this server.",
                     self.name
                 );
                 (text, None, Outcome::Timeout)

@@ -25,7 +25,7 @@ impl Request {
         let message = self.errand.relay.seal_tasks(self.whose(), &server.name, &message).unwrap_or(message);
         match message.method() {
             method::TOOLS_CHANGED | method::PROMPTS_CHANGED | method::RESOURCES_CHANGED => {
-                upstream.changed(Features::changed_by(message.method()));
+                upstream.changed_for(self.errand.behalf(), Features::changed_by(message.method()));
             }
             method::PROGRESS => {
                 if let Some(progress) = self.progress(exchange, &message) {

@@ -27,6 +27,9 @@ impl Relay {
 
 /// What one server adds; nothing where it has nothing of the kind.
 fn of(upstream: &Upstream, feature: Feature, usual: u64) -> Option<Keeping> {
+    if upstream.is_personal() {
+        return Some(Keeping { ttl_ms: Some(AWAY), private: true });
+    }
     let (hello, listing) = (upstream.hello(), upstream.listing());
     let kept = listing.as_ref().map_or(Keeping::default(), |listing| listing.keeping(feature));
     let has_some = listing.is_some_and(|listing| !listing.of(feature).is_empty());

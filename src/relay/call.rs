@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -11,8 +12,10 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use tokio_util::task::TaskTracker;
 
+use crate::metrics::Metrics;
 use crate::session::{Feed, Follower, Session};
 use crate::upstream::Upstream;
+use crate::wire::{self, Code};
 
 /// A request under way, or several. Dropped before its end, it runs on by itself: a client that hangs up has not
 /// cancelled (specification, `basic/transports`).
@@ -27,6 +30,8 @@ struct Run {
     answer: Option<Running>,
     asides: Arc<Asides>,
     last: Option<Step>,
+    /// What is answered where it panics, and who counts it.
+    guard: Option<(Bytes, Arc<Metrics>)>,
 }
 
 type Running = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
@@ -112,7 +117,15 @@ impl Call {
     {
         let asides = Arc::new(Asides::default());
         let answer = Some(Box::pin(run(asides.clone())) as Running);
-        Self { run: Some(Run { answer, asides, last: None }), tasks: tasks.clone() }
+        Self { run: Some(Run { answer, asides, last: None, guard: None }), tasks: tasks.clone() }
+    }
+
+    /// The same, for the request `id`: should it panic, that is answered with an error, and counted.
+    pub(super) fn guarded(mut self, id: Bytes, metrics: &Arc<Metrics>) -> Self {
+        if let Some(run) = &mut self.run {
+            run.guard = Some((id, metrics.clone()));
+        }
+        self
     }
 
     /// Whose server asks the client, if one has.
@@ -159,7 +172,9 @@ impl Run {
             return Poll::Ready(aside);
         }
         if let Some(running) = &mut self.answer {
-            if let Poll::Ready(answer) = running.as_mut().poll(cx) {
+            // One call's bug must not end what else runs on this connection, or in this task.
+            let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)));
+            if let Poll::Ready(answer) = polled.unwrap_or_else(|_| Poll::Ready(self.panicked())) {
                 self.answer = None;
                 self.last = Some(Step::Answer(answer));
             }
@@ -171,6 +186,17 @@ impl Run {
             Some(last) => Poll::Ready(last),
             None => Poll::Pending,
         }
+    }
+
+    fn panicked(&self) -> Option<Bytes> {
+        tracing::error!("a call panicked: this is a bug; its client is told, and nothing else is touched");
+        let (id, metrics) = self.guard.as_ref()?;
+        metrics.panicked();
+        Some(wire::error(
+            Some(id),
+            Code::Internal,
+            "this call met a bug of ours; it may or may not have taken effect",
+        ))
     }
 
     async fn step(&mut self) -> Step {

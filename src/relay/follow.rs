@@ -13,7 +13,7 @@ use super::tasks::started;
 use crate::catalog::Route;
 use crate::config::Server;
 use crate::mcp::{Letter, Mirror, Revision, enveloped_params, method};
-use crate::upstream::Upstream;
+use crate::upstream::{Behalf, Upstream};
 use crate::wire::{self, Kind, Message, Text, members};
 
 /// How often to look where the server does not say.
@@ -47,7 +47,7 @@ impl Request {
         let created = self.forward(upstream, server, server.timeout, &write).await?;
         let Some(task) = started(&created.message) else { return Ok(created) };
         let done = self.follow(upstream, server, task, &created.message, last).await;
-        if matches!(done, Err(Broken::Cancelled | Broken::Silent(_) | Broken::Ending)) {
+        if matches!(done, Err(Broken::Cancelled | Broken::Silent(_) | Broken::Overdue(_) | Broken::Ending)) {
             self.end_task(upstream, task);
         }
         done
@@ -67,7 +67,7 @@ impl Request {
         while seen.working {
             let left = last.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Broken::Silent(server.max_total));
+                return Err(Broken::Overdue(server.max_total));
             }
             self.rest(seen.pause.min(left)).await?;
             let look = |to, id| self.of_theirs(method::TASKS_GET, task, "", to, id);
@@ -84,11 +84,14 @@ impl Request {
     /// Tells the server in the background that nobody wants the task any more.
     pub(super) fn end_task(&self, upstream: &Arc<Upstream>, task: &str) {
         let (upstream, session) = (upstream.clone(), self.errand.guard.session().clone());
+        let handed = self.errand.handed.clone();
         let (task, envelope) = (task.to_owned(), self.envelope(Revision::LATEST));
         self.errand.relay.orphans.spawn(async move {
             let write = move |to, id| about(method::TASKS_CANCEL, &task, "", to, id, &envelope);
             let ending = async {
-                if let Ok(mut exchange) = upstream.begin(&session, &write).await {
+                if let Ok(mut exchange) =
+                    upstream.begin(Behalf { session: &session, handed: handed.as_ref() }, &write, true).await
+                {
                     drop(exchange.next().await);
                 }
             };

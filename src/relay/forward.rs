@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::legs::Legs;
 use super::request::{Request, Subject, Tasks};
 use crate::catalog::Route;
-use crate::config::Server;
+use crate::config::{Retry, Server};
 use crate::mcp::{Revision, Round, code_of, method, wants_tasks};
 use crate::metrics::{Outcome, Running};
 use crate::transport::Failure;
@@ -38,6 +38,8 @@ pub(super) enum Broken {
     Unavailable(Unavailable),
     Failed(Failure),
     Silent(Duration),
+    /// It took longer than it may in all.
+    Overdue(Duration),
     Cancelled,
     /// The process ends and waits no longer.
     Ending,
@@ -65,7 +67,12 @@ impl Request {
         route: &Route,
     ) -> Result<Answered, Broken> {
         let write = |to, id| self.write(route, to, id);
-        let answered = self.forward(upstream, server, limit, &write).await?;
+        let again = self.repeats(server, route);
+        let mut answered = self.send(upstream, server, limit, &write, again).await;
+        if again && matches!(&answered, Err(Broken::Failed(failure)) if failure.is_passing()) {
+            answered = Box::pin(self.send(upstream, server, limit, &write, false)).await;
+        }
+        let answered = answered?;
         if answered.from.is_modern() {
             return Box::pin(self.go_on(upstream, server, limit, route, answered)).await;
         }
@@ -99,7 +106,7 @@ impl Request {
             // Its tools are others than we know, and so is what headers repeat of their arguments.
             let relay = &self.errand.relay;
             relay.look_again(upstream).await;
-            let Ok(now) = self.route(&relay.fleet.snapshot()) else { return Ok(answered) };
+            let Ok(now) = self.route(&self.errand.snapshot()) else { return Ok(answered) };
             if now.server == server.name {
                 let write = |to, id| self.write(&now, to, id);
                 answered = self.forward(upstream, server, limit, &write).await?;
@@ -147,8 +154,7 @@ impl Request {
         answer
     }
 
-    /// Sends what `write` makes for an id, and once more where the server turns out to have lost our session: then it
-    /// did not look at it. The server may be silent for `limit`.
+    /// Sends what `write` makes for an id. The server may be silent for `limit`.
     pub(super) async fn forward(
         &self,
         upstream: &Arc<Upstream>,
@@ -156,42 +162,92 @@ impl Request {
         limit: Duration,
         write: Write<'_>,
     ) -> Result<Answered, Broken> {
+        self.send(upstream, server, limit, write, false).await
+    }
+
+    /// Sends it, and once more where the server turns out to have seen nothing of it: it has lost our session, or could
+    /// not be reached.
+    async fn send(
+        &self,
+        upstream: &Arc<Upstream>,
+        server: &Server,
+        limit: Duration,
+        write: Write<'_>,
+        again: bool,
+    ) -> Result<Answered, Broken> {
         let last = Instant::now() + server.max_total;
         let session = self.errand.guard.session();
         // Others have said for how long they want to hear the log, one without a session says it with each request.
         let _wish =
             session.is_guest().then(|| session.level()).flatten().map(|level| upstream.want_level(level));
-        let mut exchange = self.begun(server.timeout, pin!(upstream.begin(session, write))).await?;
+        let behalf = self.errand.behalf();
+        let mut exchange = self.begun(upstream, server, pin!(upstream.begin(behalf, write, again))).await?;
         let mut answer = self.read_answer(upstream, &mut exchange, limit, last).await;
-        if let Err(Broken::Failed(lost @ Failure::SessionGone)) = &answer {
+        if let Err(Broken::Failed(lost @ (Failure::SessionGone | Failure::Unreachable(_)))) = &answer {
             upstream.doubt(exchange.generation(), lost);
             // In boxes, here and below, what most calls do not need: a call's future is moved, and its room touched.
             exchange = {
-                let mut anew = Box::pin(upstream.begin_anew(session, &exchange, write));
-                self.begun(server.timeout, anew.as_mut()).await?
+                let mut anew = Box::pin(upstream.begin_anew(behalf, exchange, write, again));
+                self.begun(upstream, server, anew.as_mut()).await?
+            };
+            answer = Box::pin(self.read_answer(upstream, &mut exchange, limit, last)).await;
+        }
+        if matches!(&answer, Ok(message) if message.kind() == Kind::Error)
+            && Box::pin(upstream.is_another(&exchange)).await
+        {
+            exchange = {
+                let mut anew = Box::pin(upstream.begin_anew(behalf, exchange, write, again));
+                self.begun(upstream, server, anew.as_mut()).await?
             };
             answer = Box::pin(self.read_answer(upstream, &mut exchange, limit, last)).await;
         }
         let from = exchange.revision();
         match &answer {
             Err(Broken::Failed(failure)) => upstream.doubt(exchange.generation(), failure),
-            Err(Broken::Silent(_)) => upstream.cancel(exchange, "no answer in time"),
+            Err(Broken::Silent(_) | Broken::Overdue(_)) => upstream.give_up(exchange),
             Err(Broken::Cancelled) => upstream.cancel(exchange, "cancelled by the client"),
             Err(Broken::Ending) => upstream.cancel(exchange, "the proxy in between is stopped"),
             Err(Broken::Unavailable(_) | Broken::Refused(_)) | Ok(_) => {}
         }
-        answer.map(|message| Answered { message, from })
+        match answer {
+            Ok(message) => Ok(Answered { message, from }),
+            Err(Broken::Overdue(_)) => Err(Broken::Overdue(server.max_total)),
+            Err(broken) => Err(broken),
+        }
+    }
+
+    /// Whether the server may get it twice: it reads only, or its tool says that this does no harm and the file takes its
+    /// word.
+    fn repeats(&self, server: &Server, route: &Route) -> bool {
+        match self.subject {
+            Subject::Prompt | Subject::OfPrompt | Subject::OfTemplate => true,
+            Subject::Resource => self.message.method() == method::RESOURCES_READ,
+            Subject::Tool => {
+                self.tasks == Tasks::None && route.twice != Retry::Never && route.twice <= server.care.retry
+            }
+            Subject::Task | Subject::Unknown => false,
+        }
     }
 
     /// The exchange that `beginning` gives, unless the server takes nothing in for so long. Futures are passed by place:
     /// by value, each function would copy them.
     async fn begun(
         &self,
-        limit: Duration,
+        upstream: &Upstream,
+        server: &Server,
         beginning: Pin<&mut (impl Future<Output = Result<Exchange, Unavailable>> + Send)>,
     ) -> Result<Exchange, Broken> {
-        let begun = self.errand.relay.clock.within(limit, beginning).await;
-        begun.map_err(|_| self.late(limit))?.map_err(Broken::Unavailable)
+        let (limit, pass) = (server.timeout, upstream.pass());
+        match self.errand.relay.clock.within(limit, beginning).await {
+            Ok(begun) => begun.map_err(Broken::Unavailable),
+            Err(_) => {
+                let late = self.late(limit);
+                if matches!(late, Broken::Silent(_)) {
+                    upstream.took_nothing(pass);
+                }
+                Err(late)
+            }
+        }
     }
 
     /// Why a wait of `limit` was over.
@@ -229,7 +285,11 @@ impl Request {
             if self.errand.guard.is_cancelled() {
                 return Err(Broken::Cancelled);
             }
+            exchange.count(legs.is_empty());
             let now = Instant::now();
+            if now >= last {
+                return Err(Broken::Overdue(limit)); // a server that never pauses gets no more time either
+            }
             let limit = legs.patience(now).unwrap_or(limit).min(last.saturating_duration_since(now));
             let said = {
                 let next = pin!(exchange.next());
@@ -252,7 +312,9 @@ impl Request {
                     Kind::Result | Kind::Error => return Ok(message),
                     kind @ (Kind::Request | Kind::Notification) => {
                         consume_budget().await; // and leave nobody else a turn
-                        if kind == Kind::Request {
+                        if message.has_odd_params() {
+                            Box::pin(exchange.rebuke(&message)).await;
+                        } else if kind == Kind::Request {
                             Box::pin(self.leg(upstream, exchange, legs, &message)).await;
                         } else {
                             Box::pin(self.aside(upstream, exchange, legs, message)).await;
@@ -260,9 +322,9 @@ impl Request {
                     }
                 },
                 Ok(Err(failure)) => return Err(Broken::Failed(failure)),
-                Err(_) if legs.is_empty() || last <= Instant::now() || self.errand.relay.clock.is_over() => {
-                    return Err(self.late(limit));
-                }
+                Err(_) if self.errand.relay.clock.is_over() => return Err(Broken::Ending),
+                Err(_) if last <= Instant::now() => return Err(Broken::Overdue(limit)),
+                Err(_) if legs.is_empty() => return Err(Broken::Silent(limit)),
                 Err(_) => Box::pin(self.give_up_late(exchange, legs)).await,
             }
         }

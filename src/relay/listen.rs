@@ -12,6 +12,7 @@ use super::refusal::Refusal;
 use super::resources::{Key, own};
 use super::tasks::Looking;
 use super::{Caller, Relay};
+use crate::auth::admits;
 use crate::catalog::{Route, View};
 use crate::fleet::Notice;
 use crate::mcp::{Filter, TASKS_EXTENSION, acknowledged, declares, ended, lacking, method, tagged};
@@ -161,9 +162,10 @@ impl Listen {
         ended(&self.id)
     }
 
-    /// Whether the view is still there.
+    /// Whether the view is still there, and the client still let in.
     pub fn stands(&self) -> bool {
-        self.relay.has_view(&self.view)
+        let snapshot = self.relay.fleet.snapshot();
+        self.relay.has_view(&self.view) && admits(snapshot.config.auth.as_ref(), self.session.principal())
     }
 
     /// What the client hears because of `notice`.

@@ -40,13 +40,14 @@ pub use listen::Listen;
 pub use refusal::Refusal;
 
 use crate::auth::Handed;
-use crate::catalog::{Audience, BadCursor, View};
+use crate::catalog::{Audience, BadCursor, Start, View};
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Snapshot};
 use crate::mcp::meta::SERVER_INFO;
 use crate::mcp::{Feature, IDENTITY, Shown, method};
-use crate::session::{Keyring, Session};
-use crate::upstream::Upstream;
+use crate::metrics::Metrics;
+use crate::session::{BeginError, Keyring, Session};
+use crate::upstream::{Behalf, Upstream};
 use crate::wire::{self, Kind, Message};
 use hold::{Holds, State};
 use misses::Misses;
@@ -60,6 +61,7 @@ pub struct Relay {
     fleet: Arc<Fleet>,
     /// Deadlines of calls.
     clock: Arc<Clock>,
+    metrics: Arc<Metrics>,
     /// Seals ids of tasks.
     keys: Arc<Keyring>,
     holds: Arc<Holds>,
@@ -93,6 +95,13 @@ pub struct Caller {
     pub handed: Option<Arc<Handed>>,
 }
 
+impl Caller {
+    /// For whom its requests are.
+    fn behalf(&self) -> Behalf<'_> {
+        Behalf { session: &self.session, handed: self.handed.as_ref() }
+    }
+}
+
 /// What becomes of a message.
 #[derive(Debug)]
 pub enum Handled {
@@ -100,19 +109,30 @@ pub enum Handled {
     Now(Bytes),
     /// Its answer takes time.
     Later(Call),
+    /// There is no room for it now: this is its answer, and the client should come again.
+    Busy(Bytes),
     /// It wants none.
     Accepted,
 }
 
+impl Handled {
+    /// What becomes of the request `id` that cannot begin.
+    fn unbegun(error: BeginError, id: &[u8]) -> Self {
+        let answer = Refusal::Begin(error).answer(Some(id));
+        if error == BeginError::Overloaded { Self::Busy(answer) } else { Self::Now(answer) }
+    }
+}
+
 impl Relay {
     /// A relay to the servers of `fleet`.
-    pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>, keys: Arc<Keyring>) -> Arc<Self> {
+    pub fn new(fleet: Arc<Fleet>, clock: Arc<Clock>, keys: Arc<Keyring>, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             holds: Arc::new(Holds::new(fleet.limits())),
             awaited: Awaited::default(),
             listening: Arc::new(Semaphore::new(fleet.limits().sessions.min(Semaphore::MAX_PERMITS))),
             fleet,
             clock,
+            metrics,
             keys,
             misses: Misses::default(),
             sightings: Sightings::default(),
@@ -202,10 +222,10 @@ impl Relay {
     {
         // A client without a session can only be asked by an answer, which not all methods have.
         let asked = caller.events && !caller.session.is_guest();
-        self.started(caller, message, asked, None, run).map_or_else(Handled::Now, Handled::Later)
+        self.started(caller, message, asked, None, run).map_or_else(|unbegun| unbegun, Handled::Later)
     }
 
-    /// The call that `run` is; the client can be `asked` something. `Err` is the answer where it cannot begin.
+    /// The call that `run` is; the client can be `asked` something. `Err` is what becomes of it where it cannot begin.
     fn started<F>(
         self: &Arc<Self>,
         caller: &Caller,
@@ -213,18 +233,19 @@ impl Relay {
         asked: bool,
         state: Option<State>,
         run: impl FnOnce(Errand, Message) -> F,
-    ) -> Result<Call, Bytes>
+    ) -> Result<Call, Handled>
     where
         F: Future<Output = Option<Bytes>> + Send + 'static,
     {
         let id = message.id().unwrap_or_default();
-        let guard = caller.session.begin(&id).map_err(|error| Refusal::Begin(error).answer(Some(&id)))?;
-        Ok(Call::start(&self.orphans, |asides| {
+        let guard = caller.session.begin(&id).map_err(|error| Handled::unbegun(error, &id))?;
+        let call = Call::start(&self.orphans, |asides| {
             let state = state.map(Box::new);
             let (relay, view) = (self.clone(), caller.view.clone());
             let (shown, handed) = (caller.shown.clone(), caller.handed.clone());
             run(Errand { relay, view, events: asked, guard, asides, shown, handed, state }, message)
-        }))
+        });
+        Ok(call.guarded(id, &self.metrics))
     }
 
     fn list(self: &Arc<Self>, caller: &Caller, message: &Message, id: Bytes, feature: Feature) -> Handled {
@@ -239,11 +260,12 @@ impl Relay {
         let (view, agreed) = (caller.view.clone(), caller.session.agreed());
         let audience = Audience::of(&agreed.revision, &agreed.capabilities);
         let relay = self.clone();
+        let whose = caller.session.principal().cloned();
         let listed = move |snapshot: &Snapshot, id: &[u8]| match snapshot.catalog.list(
             &view,
             feature,
             audience,
-            cursor.as_deref(),
+            Start { cursor: cursor.as_deref(), principal: whose.as_deref() },
         ) {
             Ok(result) if audience.modern => {
                 let caching = relay.caching(snapshot, &view, feature);
@@ -254,18 +276,22 @@ impl Relay {
             Ok(result) => wire::response(id, &result),
             Err(BadCursor) => Refusal::BadCursor.answer(Some(id)),
         };
-        let snapshot = self.fleet.snapshot();
+        let snapshot = self.fleet.sees(caller.behalf());
         let asleep = asleep(&snapshot, &caller.view);
-        if self.fleet.first_round_done() && asleep.is_none() {
+        let behind = !snapshot.personal.is_empty() && self.fleet.is_behind(&caller.view, caller.behalf());
+        if self.fleet.first_round_done() && asleep.is_none() && !behind {
             return Handled::Now(listed(&snapshot, &id));
         }
-        let relay = self.clone();
+        let (relay, caller) = (self.clone(), caller.clone());
         Handled::Later(Call::start(&self.orphans, |_| async move {
             relay.first_round().await;
             if let Some(upstream) = asleep {
                 relay.look_again(&upstream).await;
             }
-            Some(listed(&relay.fleet.snapshot(), &id))
+            if behind {
+                relay.look_for(&caller.view, caller.behalf()).await;
+            }
+            Some(listed(&relay.fleet.sees(caller.behalf()), &id))
         }))
     }
 
@@ -310,6 +336,11 @@ impl Relay {
     /// Waits until every server was tried once, or the process ends.
     async fn first_round(&self) {
         self.clock.to_the_end(self.fleet.first_round()).await.unwrap_or_default(); // late, there is what there is
+    }
+
+    /// Asks those servers of `view` what they have that each caller reaches by himself.
+    async fn look_for(&self, view: &View, behalf: Behalf<'_>) {
+        self.clock.to_the_end(self.fleet.look_for(view, behalf)).await.unwrap_or_default(); // as above
     }
 
     /// Asks `upstream` again for what it has, for as long as a first list may take, and puts that into the catalog.

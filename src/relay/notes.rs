@@ -6,7 +6,7 @@ use super::Relay;
 use super::resources::subscribed;
 use super::tasks::Ledger;
 use crate::catalog::View;
-use crate::fleet::{Notice, Snapshot};
+use crate::fleet::{Hearers, Notice, Snapshot};
 use crate::mcp::{Feature, Features, Offers, method};
 use crate::names::ServerName;
 use crate::session::Session;
@@ -18,26 +18,26 @@ impl Relay {
     pub fn told(&self, view: &View, session: &Session, notice: &Notice) -> Vec<Bytes> {
         let snapshot = self.fleet.snapshot();
         match notice {
-            Notice::Changed { servers, features } => {
-                let concerned = servers.iter().any(|server| {
-                    // One that has just been removed was in the view perhaps.
-                    in_view(&snapshot, view, server) || !snapshot.config.servers.contains_key(server)
-                });
+            Notice::Changed { servers, features, to } => {
+                let concerned = to.include(session)
+                    && servers.iter().any(|server| {
+                        // One that has just been removed was in the view perhaps.
+                        in_view(&snapshot, view, server) || !snapshot.config.servers.contains_key(server)
+                    });
                 if concerned { changed(*features) } else { Vec::new() }
             }
             Notice::Updated { server, uri, message } => {
                 let told = in_view(&snapshot, view, server);
                 Vec::from_iter(told.then(|| self.updated(view, session, server, uri, message)).flatten())
             }
-            Notice::Logged { server, level, message } => {
+            Notice::Logged { server, level, to, message } => {
                 let loud = session.threshold().is_some_and(|least| *level >= least);
-                let told = in_view(&snapshot, view, server) && loud;
+                let told = to.include(session) && in_view(&snapshot, view, server) && loud;
                 Vec::from_iter(told.then(|| logged(view, server, message)))
             }
-            Notice::Told { server, session: whose, message } => {
-                let told =
-                    in_view(&snapshot, view, server) && whose.is_none_or(|whose| whose == session.serial());
-                let told = told.then(|| self.other(view, session, server, *whose, message));
+            Notice::Told { server, to, message } => {
+                let told = to.include(session) && in_view(&snapshot, view, server);
+                let told = told.then(|| self.other(view, session, server, to, message));
                 Vec::from_iter(told.flatten())
             }
         }
@@ -69,7 +69,7 @@ impl Relay {
         view: &View,
         session: &Session,
         server: &ServerName,
-        whose: Option<u128>,
+        to: &Hearers,
         message: &Message,
     ) -> Option<Bytes> {
         match message.method() {
@@ -79,7 +79,8 @@ impl Relay {
             }
             method::TASKS_STATUS => {
                 let [id] = message.params_members(["taskId"]).ok()?;
-                let owned = whose.is_some() || Ledger::owns(session, server, message.slice(id?)?);
+                let owned =
+                    matches!(to, Hearers::Session(_)) || Ledger::owns(session, server, message.slice(id?)?);
                 let sealed = owned.then(|| self.seal_tasks(session.principal(), server, message))?;
                 sealed.map(|sealed| sealed.text().clone())
             }

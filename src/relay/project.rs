@@ -88,7 +88,7 @@ impl Request {
         }
         let contents = members(result, ["contents"]).ok().and_then(|[at]| result.get(at?));
         let is_empty = contents.and_then(|raw| elements(raw).ok()).is_some_and(|all| all.is_empty());
-        let snapshot = self.errand.relay.fleet.snapshot();
+        let snapshot = self.errand.snapshot();
         is_empty && !snapshot.catalog.lists_resource(&self.errand.view, &self.name)
     }
 

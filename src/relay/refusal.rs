@@ -112,6 +112,9 @@ impl Refusal {
                 Code::Internal,
                 "too many requests are in flight in this session; wait until one has ended".into(),
             ),
+            Self::Begin(BeginError::Overloaded) => {
+                (Code::Internal, "too many calls are in flight here; try again in a second".into())
+            }
             Self::BadState => (
                 Code::InvalidParams,
                 "`requestState` is unknown, over, used already, or of another request; make the request again without it"

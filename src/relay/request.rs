@@ -10,10 +10,12 @@ use super::hold::State;
 use super::{Refusal, Relay};
 use crate::auth::Handed;
 use crate::catalog::{Audience, View};
+use crate::fleet::Snapshot;
 use crate::mcp::meta::RESERVED;
 use crate::mcp::{Revision, Shown, TASKS_EXTENSION, declares};
 use crate::metrics::Method;
 use crate::session::CallGuard;
+use crate::upstream::Behalf;
 use crate::wire::{Message, Span};
 
 /// Where a request came from, and where what it causes goes to.
@@ -96,6 +98,18 @@ impl Subject {
             Self::Task => "Task",
             Self::Unknown => "Request",
         }
+    }
+}
+
+impl Errand {
+    /// For whom it is.
+    pub(super) fn behalf(&self) -> Behalf<'_> {
+        Behalf { session: self.guard.session(), handed: self.handed.as_ref() }
+    }
+
+    /// What it sees.
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        self.relay.fleet.sees(self.behalf())
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn unsubscribe(errand: Errand, message: Message) -> Option<Byte
         Ok(request) => request,
         Err(refusal) => return Some(refusal.answer(Some(&id))),
     };
-    if let Ok(route) = request.route(&request.errand.relay.fleet.snapshot()) {
+    if let Ok(route) = request.route(&request.errand.snapshot()) {
         request.errand.guard.session().give_back(&Key::of(&route.server, &own(&route)));
     }
     Some(wire::response(&id, b"{}"))

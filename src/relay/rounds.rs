@@ -80,7 +80,7 @@ impl Request {
             let state = round.state.and_then(|at| result.get(at)).map(str::to_owned);
             let input = Input { responses: said.answers, state };
             if last <= Instant::now() {
-                return Err(Broken::Silent(server.max_total));
+                return Err(Broken::Overdue(server.max_total));
             }
             let write = |to, id| self.write_again(route, to, id, &input);
             answered = self.forward(upstream, server, limit, &write).await?;

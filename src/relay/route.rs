@@ -56,19 +56,19 @@ impl Request {
         }
     }
 
-    /// As [`route`](Self::route). Right after a start servers have not said yet what they have: then it waits for that.
+    /// As [`route`](Self::route). Right after a start servers have not said yet what they have, and some tell each caller
+    /// something else: then it waits for that.
     pub(super) async fn find(&self) -> (Arc<Snapshot>, Result<Route, Refusal>) {
-        let fleet = &self.errand.relay.fleet;
-        let snapshot = fleet.snapshot();
-        match self.route(&snapshot) {
-            Err(_) if !fleet.first_round_done() => {
-                self.errand.relay.first_round().await;
-                let snapshot = fleet.snapshot();
-                let found = self.route(&snapshot);
-                (snapshot, found)
-            }
-            found => (snapshot, found),
+        let (fleet, snapshot) = (&self.errand.relay.fleet, self.errand.snapshot());
+        let found = self.route(&snapshot);
+        if found.is_ok() || (fleet.first_round_done() && snapshot.personal.is_empty()) {
+            return (snapshot, found);
         }
+        self.errand.relay.first_round().await;
+        self.errand.relay.look_for(&self.errand.view, self.errand.behalf()).await;
+        let snapshot = self.errand.snapshot();
+        let found = self.route(&snapshot);
+        (snapshot, found)
     }
 
     /// Who knows what it is about, and under which name.

@@ -12,14 +12,29 @@ use crate::mcp::TaskSupport;
 use crate::upstream::Upstream;
 use crate::wire::Message;
 
+/// Panics where a test wants to see one: in no build that anybody uses.
+#[cfg(debug_assertions)]
+#[allow(clippy::panic, reason = "that is what it is for")]
+fn fail_point(message: &Message) {
+    let named = std::env::var("TRUNKLINE_PANIC").is_ok_and(|tool| {
+        let [name] = message.params_members(["name"]).unwrap_or([None]);
+        name.and_then(|at| message.string(at)).is_some_and(|name| name == tool)
+    });
+    if named {
+        panic!("a test asked for it");
+    }
+}
+
 /// Answers a `tools/call`; `None` where the client cancelled it.
 pub(super) async fn call(errand: Errand, message: Message) -> Option<Bytes> {
     let id = message.id().unwrap_or_default();
+    #[cfg(debug_assertions)]
+    fail_point(&message);
     let call = match Request::read(errand, message, Subject::Tool, "name") {
         Ok(call) => call,
         Err(refusal) => return Some(refusal.answer(Some(&id))),
     };
-    let snapshot = call.errand.relay.fleet.snapshot();
+    let snapshot = call.errand.snapshot();
     let found = match snapshot.catalog.tool(&call.errand.view, &call.name) {
         Some(route) => Ok((snapshot.upstreams.get(&route.server).cloned(), route)),
         None => Box::pin(look_again(&call, snapshot)).await,
@@ -66,11 +81,12 @@ async fn look_again(
     snapshot: Arc<Snapshot>,
 ) -> Result<(Option<Arc<Upstream>>, Route), Bytes> {
     let (relay, view) = (&call.errand.relay, &call.errand.view);
-    let (snapshot, found) = if relay.fleet.first_round_done() {
+    let (snapshot, found) = if relay.fleet.first_round_done() && snapshot.personal.is_empty() {
         (snapshot, None)
     } else {
         relay.first_round().await;
-        let snapshot = relay.fleet.snapshot();
+        relay.look_for(view, call.errand.behalf()).await;
+        let snapshot = call.errand.snapshot();
         let found = snapshot.catalog.tool(view, &call.name);
         (snapshot, found)
     };
@@ -81,9 +97,10 @@ async fn look_again(
     let server = snapshot.catalog.server_of_unknown(view, &call.name).ok_or_else(unknown)?;
     let upstream = snapshot.upstreams.get(&server).cloned().ok_or_else(unknown)?;
     let mut latest = snapshot;
-    if !relay.misses.has(&latest, &server, &call.name) {
+    // One that each caller reaches by himself has been asked above.
+    if !upstream.is_personal() && !relay.misses.has(&latest, &server, &call.name) {
         relay.look_again(&upstream).await;
-        latest = relay.fleet.snapshot();
+        latest = call.errand.snapshot();
         if let Some(route) = latest.catalog.tool(view, &call.name) {
             return Ok((latest.upstreams.get(&route.server).cloned(), route));
         }

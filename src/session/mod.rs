@@ -7,6 +7,7 @@ mod event_id;
 mod follower;
 mod keyring;
 mod legs;
+mod load;
 mod registry;
 mod ring;
 mod spool;

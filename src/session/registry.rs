@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Keyring;
+use super::load::Load;
 use super::ring::Budget;
 use super::stay::{Session, micros};
 use super::ticket::{Agreed, Ticket, Whose};
@@ -45,7 +46,7 @@ pub struct Sessions {
     most: usize,
     /// Microseconds.
     idle: u64,
-    max_calls: usize,
+    load: Arc<Load>,
     /// Counts requests without a session.
     guests: AtomicU64,
     /// What all streams may keep.
@@ -82,7 +83,7 @@ impl Sessions {
             metrics,
             most: limits.sessions,
             idle: u64::try_from(limits.session_idle.as_micros()).unwrap_or(u64::MAX),
-            max_calls: limits.calls_per_session,
+            load: Arc::new(Load::new(limits.calls_per_session, limits.calls)),
             guests: AtomicU64::new(0),
             budget: Arc::default(),
             origin: Instant::now(),
@@ -212,8 +213,8 @@ impl Sessions {
     }
 
     fn session(&self, id: String, whose: Whose<'_>, ticket: Ticket) -> Arc<Session> {
-        let budget = Arc::clone(&self.budget);
-        Arc::new(Session::new(id, whose, ticket, self.origin, self.max_calls, budget))
+        let (load, budget) = (Arc::clone(&self.load), Arc::clone(&self.budget));
+        Arc::new(Session::new(id, whose, ticket, self.origin, load, budget))
     }
 
     fn insert(&self, mut table: MutexGuard<'_, Table>, session: Arc<Session>) -> Result<Arc<Session>, Full> {

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
 use super::legs::Legs;
+use super::load::Load;
 use super::ring::Budget;
 use super::streams::Streams;
 use super::ticket::{Agreed, Ticket, Whose};
@@ -28,7 +29,7 @@ pub struct Session {
     touched: AtomicU64,
     /// Where the registry's queue has it; changed under the registry's lock only.
     pub(super) queued: AtomicU64,
-    max_calls: usize,
+    load: Arc<Load>,
     open: Mutex<Open>,
     legs: Legs,
     abilities: Abilities,
@@ -73,6 +74,9 @@ pub enum BeginError {
     /// The client's fair share is used up.
     #[error("too many requests of this session are in flight")]
     TooMany,
+    /// All clients together have as many calls as there may be, or so nearly that this one has its share.
+    #[error("too many calls are in flight")]
+    Overloaded,
 }
 
 impl Session {
@@ -81,7 +85,7 @@ impl Session {
         whose: Whose<'_>,
         ticket: Ticket,
         origin: Instant,
-        max_calls: usize,
+        load: Arc<Load>,
         budget: Arc<Budget>,
     ) -> Self {
         Self {
@@ -92,7 +96,7 @@ impl Session {
             origin,
             touched: AtomicU64::new(micros(origin)),
             queued: AtomicU64::new(0),
-            max_calls,
+            load,
             open: Mutex::default(),
             legs: Legs::default(),
             abilities: Abilities::parse(&ticket.agreed.capabilities),
@@ -230,9 +234,7 @@ impl Session {
         if open.calls.iter().any(|other| *other.id == *id) {
             return Err(BeginError::Duplicate);
         }
-        if open.calls.len() >= self.max_calls {
-            return Err(BeginError::TooMany);
-        }
+        self.load.take(open.calls.len())?;
         let call = Arc::new(InFlight { id: id.into(), cancelled: Mutex::default() });
         open.calls.push(Arc::clone(&call));
         Ok(CallGuard { session: Arc::clone(self), call })
@@ -377,6 +379,7 @@ impl Drop for CallGuard {
             open.calls.shrink_to(0);
         }
         drop(open);
+        self.session.load.give();
         self.session.touch();
     }
 }

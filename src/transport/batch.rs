@@ -9,10 +9,11 @@ use crate::wire::{Malformed, Message, elements};
 /// Most messages in one text.
 const MOST: usize = 100;
 
-/// Gives the messages in `text` to `take`, in order.
+/// Gives the messages in `text` to `take`, in order. What a server asks or tells may have odd params: that is no reason to
+/// lose what it answers.
 pub(super) fn each(text: Bytes, depth: usize, mut take: impl FnMut(Message)) -> Result<(), Malformed> {
     if text.trim_ascii_start().first() != Some(&b'[') {
-        take(Message::parse(text, depth)?);
+        take(Message::parse_any(text, depth)?);
         return Ok(());
     }
     let readable = std::str::from_utf8(&text).map_err(|error| Malformed::NotJson(error.to_string()))?;
@@ -21,7 +22,7 @@ pub(super) fn each(text: Bytes, depth: usize, mut take: impl FnMut(Message)) -> 
         return Err(Malformed::NotRpc(format!("a batch of {} messages", places.len()).into()));
     }
     for place in places {
-        take(Message::parse(text.slice(place), depth)?);
+        take(Message::parse_any(text.slice(place), depth)?);
     }
     Ok(())
 }

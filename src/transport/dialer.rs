@@ -11,6 +11,7 @@ use super::tls::{self, Trust};
 use super::web::{Older, Web};
 use super::{Failure, Link};
 use crate::config::{Limits, Reach, Server};
+use crate::memory::Memory;
 
 /// Children being started at a time: more of them slow each other, and us, down.
 const SLOTS: usize = 3;
@@ -38,28 +39,43 @@ pub struct Dialer {
     trust: Trust,
     older: Arc<Older>,
     slots: Arc<Semaphore>,
+    memory: Arc<Memory>,
 }
 
 impl Dialer {
     /// A dialer for messages of these sizes.
     pub fn new(sizes: Sizes) -> Self {
-        Self { sizes, trust: Trust::default(), older: Arc::default(), slots: Arc::new(Semaphore::new(SLOTS)) }
+        let (older, slots) = (Arc::default(), Arc::new(Semaphore::new(SLOTS)));
+        Self { sizes, trust: Trust::default(), older, slots, memory: Memory::new(None) }
+    }
+
+    /// The same, where large answers count in `memory`.
+    pub fn within(mut self, memory: Arc<Memory>) -> Self {
+        self.memory = memory;
+        self
     }
 
     /// A link to `server`. Over HTTP nothing is sent yet, only certificates are read; a child is started, once less than
     /// three others are starting.
+    ///
+    /// # Errors
+    /// Where it cannot be started, or its certificates cannot be read; or where its settings are to be filled in first.
     pub async fn dial(&self, server: &Server) -> Result<Link, Failure> {
+        if server.personal.is_some() {
+            return Err(Failure::Unsupported("it is reached for a caller only".into()));
+        }
+        let sizes = Sizes { message: server.care.message.unwrap_or(self.sizes.message), ..self.sizes };
         match &server.reach {
             Reach::Http(config) => {
                 let secure = config.url.scheme() == Some(&Scheme::HTTPS);
                 let tls = if secure { self.trust.client(&config.tls).await? } else { tls::none()? };
-                let http = Http::new(config, &server.secrets, tls, self.sizes);
+                let http = Http::new(config, &server.secrets, tls, sizes, &self.memory);
                 Ok(Link::web(Web::new(config, http, server.name.clone(), Arc::clone(&self.older))))
             }
             Reach::Stdio(stdio) => {
                 let closed = |_| Failure::Unreachable("no slot to start it".into());
                 let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(closed)?;
-                Ok(Link::stdio(Stdio::start(server, stdio, self.sizes, slot)?))
+                Ok(Link::stdio(Stdio::start(server, stdio, sizes, slot)?))
             }
         }
     }

@@ -56,6 +56,21 @@ impl Failure {
         if let Self::Busy { retry_after, .. } = self { *retry_after } else { None }
     }
 
+    /// Whether the next try may well go better, for what may reach the server twice.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Cut(_) => true,
+            Self::Status { code, .. } => *code >= 500,
+            Self::Busy { .. } // it asked to be left alone
+            | Self::Unreachable(_)
+            | Self::Unauthorized { .. }
+            | Self::SessionGone
+            | Self::TooLarge(_)
+            | Self::Garbage(_)
+            | Self::Unsupported(_) => false,
+        }
+    }
+
     /// Whether the server may have acted on the message. Where it has not, the message can be sent again without doing
     /// anything twice.
     pub fn maybe_processed(&self) -> bool {

@@ -1,5 +1,6 @@
 //! One live connection to a server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use super::table::{Call, Unbound, gone};
 use super::web::{Begun, Web};
 use super::{Counts, Failure};
 use crate::mcp::{Letter, Revision};
+use crate::metrics::ServerSeries;
 use crate::wire::Message;
 
 /// One live connection to a server. Callers share it in an `Arc`; dropping it ends a child and its group at once.
@@ -125,10 +127,18 @@ impl Link {
         }
     }
 
+    /// Counts what is dropped in `series` as well. Said before anything is sent.
+    pub fn count_in(&self, series: &Arc<ServerSeries>) {
+        match &self.0 {
+            Way::Web(web) => web.tally().show(series),
+            Way::Stdio(stdio) => stdio.tally().show(series),
+        }
+    }
+
     /// What was dropped so far.
     pub fn counts(&self) -> Counts {
         match &self.0 {
-            Way::Web(web) => web.counts(),
+            Way::Web(web) => web.tally().counts(),
             Way::Stdio(stdio) => stdio.tally().counts(),
         }
     }

@@ -105,20 +105,22 @@ impl Table {
                 let call = message.number().and_then(|id| self.calls().waiting.remove(&id));
                 return match call {
                     Some(inbox) => inbox.end(Ok(message)),
-                    None => self.tally.stray.add(1),
+                    None => self.tally.stray(),
                 };
             }
             Kind::Notification if message.method() == "notifications/progress" => {
                 let call = token(&message).and_then(|id| self.calls().waiting.get(&id).cloned());
                 if call.is_none() {
-                    return self.tally.stray.add(1);
+                    return self.tally.stray();
                 }
                 call
             }
             Kind::Notification | Kind::Request => None,
         };
         let full = call.as_deref().unwrap_or(&self.unbound).push(message);
-        self.tally.overflowed.add(u64::from(full));
+        if full {
+            self.tally.overflow();
+        }
         if call.is_none() && !full {
             self.order.told.fetch_add(1, Ordering::AcqRel);
         }

@@ -109,7 +109,7 @@ fn why(told: (Result<Message, Failure>, Option<Version>)) -> String {
 }
 
 #[tokio::test]
-async fn only_a_trusted_certificate_for_the_name_will_do() {
+async fn fault_071_only_a_trusted_certificate_for_the_name_will_do() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let ca = Tls { ca: Some(authority.write(folder.path())), ..Tls::default() };
@@ -214,7 +214,7 @@ async fn missing_and_empty_files_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handshake_that_stalls_is_given_up() {
+async fn fault_071_a_handshake_that_stalls_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("https://{}/mcp", listener.local_addr().unwrap());
     let link = link(http(&uri)).await.unwrap();

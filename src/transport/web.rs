@@ -7,9 +7,10 @@ use bytes::Bytes;
 use hyper::Uri;
 use tokio::sync::OnceCell;
 
+use super::Failure;
 use super::http::{Exchange, Http, Sse, Stream};
 use super::link::{Answers, Unasked};
-use super::{Counts, Failure};
+use super::tally::Tally;
 use crate::config::{self, HttpTransport};
 use crate::mcp::{Letter, Revision};
 use crate::names::ServerName;
@@ -85,7 +86,8 @@ impl Web {
                 Err(failure) => return Err(failure),
             }
         }
-        let mut exchange = self.http.request(id, letter.clone())?;
+        // It opens a session, or nothing: no harm if it comes twice.
+        let mut exchange = self.http.request(id, letter.clone())?.repeatable();
         let refusal = match exchange.next().await {
             Ok(first) => {
                 self.spoken.set(Spoken::Streamable).ok(); // or another request has found out before
@@ -133,8 +135,8 @@ impl Web {
         self.http.has_session()
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        self.opened().map_or(&self.http.tally, Sse::tally).counts()
+    pub(super) fn tally(&self) -> &Tally {
+        self.opened().map_or(&self.http.tally, Sse::tally)
     }
 
     pub(super) async fn close(&self) {

@@ -7,11 +7,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::timeout;
 
+use super::behalf::{Behalf, Key, Linked, Share, Whom};
+use super::breaker::Pass;
 use super::era::Order;
+use super::gate::Turn;
+use super::own::Wanted;
 use super::state::{Ready, State, Status, Unavailable, ends_link};
 use super::subscriptions::{self, Missed, Subscription};
 use super::{Exchange, LevelWish, Upstream, Write};
-use crate::config::{Protocol, Reach};
+use crate::config::{Protocol, Reach, Scope, Values};
 use crate::mcp::{Level, Revision, method};
 use crate::session::Session;
 use crate::transport::Failure;
@@ -30,8 +34,8 @@ pub enum SubscribeError {
 enum Way {
     /// The one that is kept for all.
     Shared,
-    /// One of the session's own.
-    Own,
+    /// Another one.
+    Own(Whom),
     /// One of the session's own, of the legacy era, if the server speaks that as well.
     Mirror,
 }
@@ -40,59 +44,120 @@ enum Way {
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Upstream {
-    /// Sends a request of `session`'s client that `write` makes for an id of ours.
+    /// Sends a request that `write` makes for an id of ours.
     ///
-    /// It goes over the link that all share, or, where the server keeps a state per session, over the session's own, which
-    /// is opened now if need be.
+    /// It goes over the link that all share, or, where the server keeps something for each caller or is told who calls, over
+    /// one of its own, which is opened now if need be.
+    ///
+    /// One that comes `again` without harm is sent again where a used connection breaks under it.
     ///
     /// # Errors
-    /// Where the server is not connected: at once, but for a connection that is just being made.
+    /// Where the server is not connected: at once, but for a connection that is just being made. Where it is told something
+    /// of its callers that this one lacks.
     pub async fn begin(
         self: &Arc<Self>,
-        session: &Arc<Session>,
+        behalf: Behalf<'_>,
         write: Write<'_>,
+        again: bool,
     ) -> Result<Exchange, Unavailable> {
-        let ready = match self.state() {
-            State::Ready(ready) => self.link_for(ready, session, 0).await?,
-            // A session's own link may outlive the shared one.
+        let turn = self.enter()?;
+        let linked = match self.state() {
+            State::Ready(ready) => self.link_for(ready, behalf, 0).await?,
+            State::PerCaller => Box::pin(self.personal_link(behalf, 0)).await?,
+            // A caller's own link may outlive the shared one.
             State::Idle | State::Connecting | State::Down(_) | State::Stopped => {
-                if let Some(own) = self.own.ready(session) {
-                    own
+                if let Some(own) = self.own.standing(behalf) {
+                    own.into()
                 } else {
                     let ready = Box::pin(self.ready_after(0)).await?;
-                    self.link_for(ready, session, 0).await?
+                    self.link_for(ready, behalf, 0).await?
                 }
             }
         };
-        self.exchange(ready, session, write).await
+        self.exchange(linked, behalf.session, write, turn, again).await
     }
 
-    /// The link for a call of `session`, where `ready` is the one that is kept for all; an own one younger than the
+    /// A place for a call. One that is down says so itself.
+    fn enter(&self) -> Result<Turn<'_>, Unavailable> {
+        self.gate.enter().map_err(|why| match self.state() {
+            down @ State::Down(_) => down.unavailable(),
+            State::Idle | State::Connecting | State::Ready(_) | State::PerCaller | State::Stopped => why,
+        })
+    }
+
+    /// The link for a call on `behalf`, where `ready` is the one that is kept for all; an own one younger than the
     /// generation `after`.
     async fn link_for(
         self: &Arc<Self>,
         ready: Arc<Ready>,
-        session: &Arc<Session>,
+        behalf: Behalf<'_>,
         after: u64,
-    ) -> Result<Arc<Ready>, Unavailable> {
-        match self.way(&ready, session) {
-            Way::Shared => Ok(ready),
-            Way::Own => Box::pin(self.own_link(session, after)).await,
-            Way::Mirror => match Box::pin(self.own_link(session, after)).await {
-                Err(_) if self.modern_only.load(Ordering::Acquire) => Ok(ready),
-                found => found,
+    ) -> Result<Linked, Unavailable> {
+        let own = |whom| Wanted { key: Key { whom, values: None }, values: None };
+        match self.way(&ready, behalf) {
+            Way::Shared => Ok(ready.into()),
+            Way::Own(whom) => Box::pin(self.own_link(behalf, own(whom), after)).await,
+            Way::Mirror => {
+                let whom = Whom::Session(behalf.session.serial());
+                match Box::pin(self.own_link(behalf, own(whom), after)).await {
+                    Err(_) if self.modern_only.load(Ordering::Acquire) => Ok(ready.into()),
+                    found => found,
+                }
+            }
+        }
+    }
+
+    fn way(&self, ready: &Ready, behalf: Behalf<'_>) -> Way {
+        let (guest, known) = (behalf.session.is_guest(), behalf.session.principal().is_some());
+        match ready.share {
+            Share::Request => Way::Own(Whom::Request(self.generation())),
+            Share::Principal => Way::Own(Whom::principal(behalf)),
+            Share::Unknown if known => Way::Own(Whom::principal(behalf)),
+            Share::All | Share::Unknown | Share::Session
+                if ready.is_modern()
+                    && !guest
+                    && self.is_mirrored()
+                    && !self.modern_only.load(Ordering::Acquire) =>
+            {
+                Way::Mirror
+            }
+            Share::All | Share::Unknown => Way::Shared,
+            Share::Session => match Whom::session(behalf, self.server.load().interactive) {
+                // Whoever has no session and no name shares the state of the kept one, if the server has any.
+                Whom::Principal(None) => Way::Shared,
+                whom => Way::Own(whom),
             },
         }
     }
 
-    fn way(&self, ready: &Ready, session: &Session) -> Way {
-        let guest = session.is_guest();
-        if ready.is_modern() && !guest && self.is_mirrored() && !self.modern_only.load(Ordering::Acquire) {
-            Way::Mirror
-        } else if ready.shared || (guest && !(self.server.load().interactive)) {
-            Way::Shared // whoever has no session shares the state of the kept one, if the server has any
-        } else {
-            Way::Own
+    /// The link of a server that each caller reaches by himself, younger than `after`.
+    pub(super) async fn personal_link(
+        self: &Arc<Self>,
+        behalf: Behalf<'_>,
+        after: u64,
+    ) -> Result<Linked, Unavailable> {
+        loop {
+            let server = self.server.load_full();
+            let values = behalf.values(&server)?;
+            let whom = match server.scope {
+                Scope::Request => Whom::Request(self.generation()),
+                Scope::Principal => Whom::principal(behalf),
+                Scope::Session => Whom::session(behalf, server.interactive),
+                _ if server.interactive => Whom::session(behalf, true),
+                Scope::Shared => Whom::Anybody,
+                Scope::Auto if matches!(server.reach, Reach::Stdio(_)) => Whom::principal(behalf),
+                Scope::Auto if self.keeps_state.load(Ordering::Acquire) => Whom::session(behalf, false),
+                Scope::Auto => Whom::Anybody,
+            };
+            let tries = server.scope == Scope::Auto && whom == Whom::Anybody;
+            let key = Key { whom, values: values.as_ref().map(Values::digest) };
+            let linked = self.own_link(behalf, Wanted { key: key.clone(), values }, after).await?;
+            if !(tries && linked.ready.share == Share::Session) {
+                return Ok(linked);
+            }
+            // Now it shows that the server keeps something for each session: nobody may share this one.
+            self.keeps_state.store(true, Ordering::Release);
+            self.own.end(&key);
         }
     }
 
@@ -103,34 +168,44 @@ impl Upstream {
         matches!(server.reach, Reach::Http(_)) && server.protocol == Protocol::Auto
     }
 
-    /// How a link of a session's own is greeted: as the kept one was, but for a server of both eras.
-    pub(super) fn order_for_own(&self) -> Order {
+    /// How another link is greeted: as the kept one was, but in a server of both eras a session's is of the legacy one. `None`
+    /// where there is no kept one.
+    pub(super) fn order_for(&self, whom: &Whom) -> Option<Order> {
+        if self.is_personal() {
+            return None;
+        }
         let legacy = self.hello().is_none_or(|hello| !hello.revision.is_modern());
-        match (self.is_mirrored(), legacy) {
+        Some(match (matches!(whom, Whom::Session(_)) && self.is_mirrored(), legacy) {
             (true, _) => Order::Legacy(Revision::LATEST_LEGACY),
             (false, true) => Order::Initialize,
             (false, false) => Order::Discover,
-        }
+        })
     }
 
-    /// As [`begin`](Self::begin), on a link younger than the one that `failed` with a lost session.
+    /// As [`begin`](Self::begin), on a link younger than the one on which the server had nothing of what `failed`.
     ///
     /// # Errors
     /// As there.
     pub async fn begin_anew(
         self: &Arc<Self>,
-        session: &Arc<Session>,
-        failed: &Exchange,
+        behalf: Behalf<'_>,
+        failed: Exchange,
         write: Write<'_>,
+        again: bool,
     ) -> Result<Exchange, Unavailable> {
-        let ready = if failed.is_own_link() {
+        let (own, generation) = (failed.is_own_link(), failed.generation());
+        drop(failed); // its place is free again
+        let turn = self.enter()?;
+        let linked = if matches!(self.state(), State::PerCaller) {
+            self.personal_link(behalf, generation).await?
+        } else if own {
             let ready = self.ready().await?; // while the server is away nobody dials
-            self.link_for(ready, session, failed.generation()).await?
+            self.link_for(ready, behalf, generation).await?
         } else {
-            let ready = self.ready_after(failed.generation()).await?;
-            self.link_for(ready, session, 0).await?
+            let ready = self.ready_after(generation).await?;
+            self.link_for(ready, behalf, 0).await?
         };
-        self.exchange(ready, session, write).await
+        self.exchange(linked, behalf.session, write, turn, again).await
     }
 
     /// Brings the server a notification of `session`'s client: on the session's own link, if it has one. Where all share
@@ -138,9 +213,10 @@ impl Upstream {
     pub async fn tell(&self, session: &Arc<Session>, text: Bytes) {
         let roots =
             Message::parse(text.clone(), usize::MAX).is_ok_and(|told| told.method() == method::ROOTS_CHANGED);
-        let ready = match (self.own.ready(session), self.state()) {
+        let shared = |share| matches!(share, Share::All | Share::Unknown);
+        let ready = match (self.own.of_session(session.serial()), self.state()) {
             (Some(own), _) => own,
-            (None, State::Ready(ready)) if ready.shared && !roots && !ready.is_modern() => ready,
+            (None, State::Ready(ready)) if shared(ready.share) && !roots && !ready.is_modern() => ready,
             (None, _) => return,
         };
         ready.say(text).await;
@@ -185,11 +261,18 @@ impl Upstream {
 
     async fn exchange(
         self: &Arc<Self>,
-        ready: Arc<Ready>,
+        linked: Linked,
         session: &Arc<Session>,
         write: Write<'_>,
+        turn: Turn<'_>,
+        again: bool,
     ) -> Result<Exchange, Unavailable> {
-        match Exchange::open(ready, session, write).await {
+        if let Some(retry_after) = linked.ready.resting() {
+            self.gate.resting();
+            let what = "is busy, and asked to be left alone for a while".into();
+            return Err(Unavailable { what, retry_after, unauthorized: false });
+        }
+        match Exchange::open(linked, session, write, turn, again).await {
             Ok(exchange) => Ok(exchange),
             Err((ready, failure)) => {
                 self.doubt(ready.generation, &failure);
@@ -201,7 +284,9 @@ impl Upstream {
     async fn ready(&self) -> Result<Arc<Ready>, Unavailable> {
         match self.state() {
             State::Ready(ready) => Ok(ready),
-            State::Idle | State::Connecting | State::Down(_) | State::Stopped => self.ready_after(0).await,
+            State::Idle | State::Connecting | State::Down(_) | State::PerCaller | State::Stopped => {
+                self.ready_after(0).await
+            }
         }
     }
 
@@ -211,7 +296,7 @@ impl Upstream {
         let usable = |status: &Status| match &status.state {
             State::Ready(ready) => ready.generation > generation,
             State::Idle | State::Connecting => false,
-            State::Down(_) | State::Stopped => true,
+            State::Down(_) | State::PerCaller | State::Stopped => true,
         };
         let state = match timeout(PATIENCE, status.wait_for(usable)).await {
             Ok(Ok(status)) => status.state.clone(),
@@ -225,12 +310,46 @@ impl Upstream {
         Err(state.unavailable())
     }
 
+    /// Waits a while for whether the server that gave `exchange` a doubtful answer turns out to be another one: then the
+    /// answer was none to what was asked, and the call can be made anew.
+    pub async fn is_another(&self, exchange: &Exchange) -> bool {
+        if exchange.is_own_link() || !exchange.is_doubtful() {
+            return false;
+        }
+        let (mut status, generation) = (self.status.subscribe(), exchange.generation());
+        let before = status.borrow_and_update().listings;
+        let decided = |status: &Status| match &status.state {
+            State::Ready(ready) => ready.generation > generation || status.listings > before,
+            State::Down(_) | State::Stopped => true,
+            State::Idle | State::Connecting | State::PerCaller => false,
+        };
+        let status = timeout(PATIENCE, status.wait_for(decided)).await;
+        let is_newer = |state: &State| matches!(state, State::Ready(now) if now.generation > generation);
+        status.is_ok_and(|status| status.is_ok_and(|status| is_newer(&status.state)))
+    }
+
     /// Tells whoever keeps the link `generation` that a call on it met `failure`: it looks whether the link is still good.
     pub fn doubt(&self, generation: u64, failure: &Failure) {
         if ends_link(failure) && !self.own.doubt(generation, failure) {
             self.wishes.doubted.tell(generation, failure);
             self.wishes.woken.notify_one();
         }
+    }
+
+    /// What a call that begins now is held against the server with, if it [takes](Self::took_nothing) nothing in.
+    pub fn pass(&self) -> Pass {
+        self.gate.breaker.pass()
+    }
+
+    /// The server did not even take a call in, which was to begin with this pass.
+    pub fn took_nothing(&self, pass: Pass) {
+        self.gate.breaker.failed(pass, "takes no calls in");
+    }
+
+    /// Tells the server in the background that nobody waits for `exchange` any more, which was not answered in time.
+    pub fn give_up(&self, mut exchange: Exchange) {
+        exchange.timed_out();
+        self.cancel(exchange, "no answer in time");
     }
 
     /// Tells the server in the background that nobody waits for `exchange` any more.

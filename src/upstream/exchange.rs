@@ -7,11 +7,15 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
+use tokio_util::sync::DropGuard;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::ask::is_suspicious;
+use super::behalf::Linked;
+use super::breaker::Pass;
 use super::flights::{Inbox, Seat};
-use super::state::Ready;
+use super::gate::Turn;
+use super::state::{Ready, is_held_against};
 use crate::mcp::{Letter, Revision, method};
 use crate::session::Session;
 use crate::transport::{Failure, Reply};
@@ -25,8 +29,12 @@ pub type Write<'w> = &'w (dyn Fn(Revision, u64) -> Letter + Sync);
 pub struct Exchange {
     reply: Reply,
     flight: InFlight,
+    /// Its answer makes it doubtful that the server is still the one that was greeted.
+    doubtful: bool,
     /// How it ended, while there is still something that came before.
     end: Option<Result<Message, Failure>>,
+    /// Ends a link that is there for this request only.
+    _lease: Option<DropGuard>,
 }
 
 /// What stands in the link's table; gone from it when dropped.
@@ -36,21 +44,34 @@ struct InFlight {
     ready: Arc<Ready>,
     seat: Seat,
     inbox: Arc<Inbox>,
+    /// What it was let in with, until it is known what became of it.
+    pass: Option<Pass>,
+    /// It has a place among the calls that the server gets at a time.
+    counts: bool,
     _counted: TaskTrackerToken,
 }
 
 impl Exchange {
     pub(super) async fn open(
-        ready: Arc<Ready>,
+        Linked { ready, lease }: Linked,
         session: &Arc<Session>,
         write: Write<'_>,
+        turn: Turn<'_>,
+        again: bool,
     ) -> Result<Self, (Arc<Ready>, Failure)> {
         let id = ready.id();
         let (seat, inbox) = ready.flights.enter(id, session);
-        let flight = InFlight { id, seat, inbox, _counted: ready.calls.token(), ready };
+        let (pass, counts) = (Some(turn.keep()), true);
+        let mut flight = InFlight { id, seat, inbox, pass, counts, _counted: ready.calls.token(), ready };
         match flight.ready.link.request(id, write(flight.ready.hello.revision, id)).await {
-            Ok(reply) => Ok(Self { reply, flight, end: None }),
-            Err(failure) => Err((flight.ready.clone(), failure)),
+            Ok(reply) => {
+                let reply = if again { reply.repeatable() } else { reply };
+                Ok(Self { reply, flight, doubtful: false, end: None, _lease: lease })
+            }
+            Err(failure) => {
+                flight.met(&failure);
+                Err((flight.ready.clone(), failure))
+            }
         }
     }
 
@@ -64,7 +85,7 @@ impl Exchange {
     /// Where no answer will come.
     pub async fn next(&mut self) -> Result<Message, Failure> {
         if self.end.is_none() {
-            let Self { reply, flight, .. } = self;
+            let Self { reply, flight, doubtful, .. } = self;
             let mut next = pin!(reply.next());
             let said = poll_fn(|cx| match flight.inbox.poll(cx) {
                 Poll::Ready(message) => Poll::Ready(Ok(message)),
@@ -73,8 +94,13 @@ impl Exchange {
             match said.await {
                 Ok(aside) if matches!(aside.kind(), Kind::Request | Kind::Notification) => return Ok(aside),
                 end => {
+                    match &end {
+                        Ok(_) => flight.answered(),
+                        Err(failure) => flight.met(failure),
+                    }
                     let ready = &flight.ready;
                     if end.as_ref().is_ok_and(|answer| is_suspicious(ready.hello.revision, answer)) {
+                        *doubtful = true;
                         ready.suspected.notify_one();
                     }
                     self.end = Some(end);
@@ -91,6 +117,26 @@ impl Exchange {
         self.flight.ready.hello.revision
     }
 
+    /// Whether it takes one of the places that the server has for calls at a time: not while its client is asked.
+    pub fn count(&mut self, counts: bool) {
+        let flight = &mut self.flight;
+        if std::mem::replace(&mut flight.counts, counts) == counts {
+            return;
+        }
+        if counts {
+            flight.ready.gate.go_on();
+        } else {
+            flight.ready.gate.leave();
+        }
+    }
+
+    /// It got no answer in the time it had.
+    pub(super) fn timed_out(&mut self) {
+        if let Some(pass) = self.flight.pass.take() {
+            self.flight.ready.gate.breaker.failed(pass, "did not answer in time");
+        }
+    }
+
     /// Its id, and the token of its progress.
     pub fn id(&self) -> u64 {
         self.flight.id
@@ -99,6 +145,11 @@ impl Exchange {
     /// Answers a request that the server makes in the middle of it.
     pub async fn refuse(&self, request: &Message) {
         self.flight.ready.refuse(request).await;
+    }
+
+    /// Tells the server that what it asks in the middle of it cannot be read.
+    pub async fn rebuke(&self, odd: &Message) {
+        self.flight.ready.rebuke(odd).await;
     }
 
     /// Sends the server `text`, the answer to a request of its own, on the link where that came.
@@ -111,9 +162,14 @@ impl Exchange {
         self.flight.ready.generation
     }
 
-    /// Whether the link belongs to one session alone.
+    /// Whether its answer makes it doubtful that the server is still the one that was greeted.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.doubtful
+    }
+
+    /// Whether the link is another one than that which is kept for all.
     pub fn is_own_link(&self) -> bool {
-        self.flight.ready.owner.is_some()
+        !self.flight.ready.kept
     }
 
     /// Tells the server that nobody waits for the answer any more: over HTTP a modern one by reading no further.
@@ -130,9 +186,35 @@ impl Exchange {
     }
 }
 
+impl InFlight {
+    /// The server has answered.
+    fn answered(&mut self) {
+        if let Some(pass) = self.pass.take() {
+            self.ready.gate.breaker.succeeded(pass);
+        }
+    }
+
+    /// There will be no answer.
+    fn met(&mut self, failure: &Failure) {
+        if let Some(time) = failure.retry_after() {
+            self.ready.leave_alone(time);
+        }
+        let held_against = self.pass.take_if(|_| is_held_against(failure));
+        if let Some(pass) = held_against {
+            self.ready.gate.breaker.failed(pass, &failure.to_string());
+        }
+    }
+}
+
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let unread = self.ready.flights.leave(self.seat, self.ready.owner.is_some());
+        if self.counts {
+            self.ready.gate.leave();
+        }
+        if let Some(pass) = self.pass {
+            self.ready.gate.breaker.abandoned(pass);
+        }
+        let unread = self.ready.flights.leave(self.seat, !self.ready.kept);
         if unread.iter().all(|message| message.kind() != Kind::Request) {
             return;
         }

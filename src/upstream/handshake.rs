@@ -9,16 +9,18 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::behalf::Share;
 use super::era::{Memory, Order};
 use super::flights::Flights;
+use super::gate::Gate;
 use super::greet::{self, Greeter};
 use super::legs::Legs;
 use super::lists::list;
 use super::state::{Listed, Owner, Ready};
 use crate::catalog::Listing;
-use crate::config::{Reach, Scope, Server};
+use crate::config::{Limits, Reach, Server};
 use crate::mcp::{Features, Hello, Revision, all_abilities};
-use crate::metrics::ServerSeries;
+use crate::metrics::{Metrics, ServerSeries};
 use crate::transport::{Dialer, Failure, Link};
 
 /// Connects to a server, lists what it has and leaves again: for checks before anything runs.
@@ -38,11 +40,13 @@ pub async fn try_once(dialer: &Dialer, server: &Server) -> Result<(Arc<Hello>, L
             face,
             order: None,
             memory: &memory,
+            gate: Arc::new(Gate::new(server, &Limits::default(), Metrics::new("").server(""))),
         };
         let ready = Arc::new(attempt.connect().await?);
-        let listing = list(ready.clone(), Features::ALL, Listing::default()).await;
+        let listing = list(ready.clone(), Features::ALL, Listing::default(), limit).await;
         ready.link.close().await;
-        listing.map(|listing| (ready.hello.clone(), listing))
+        let found = listing?;
+        found.failed.map_or_else(|| Ok((ready.hello.clone(), found.listing)), Err)
     };
     let late = |_| Failure::Unreachable(format!("it did not answer within {:?}", server.connect_timeout));
     timeout(server.connect_timeout, trying).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
@@ -65,7 +69,7 @@ pub(super) struct Attempt<'a> {
     pub(super) dialer: &'a Dialer,
     pub(super) server: &'a Server,
     /// Counts the link.
-    pub(super) series: Option<&'a ServerSeries>,
+    pub(super) series: Option<&'a Arc<ServerSeries>>,
     /// The number that the link gets.
     pub(super) generation: u64,
     /// For the handshake.
@@ -74,6 +78,8 @@ pub(super) struct Attempt<'a> {
     /// How to go about it, where the configuration does not say it and something is known that `memory` does not hold.
     pub(super) order: Option<Order>,
     pub(super) memory: &'a Memory,
+    /// Which calls the server gets.
+    pub(super) gate: Arc<Gate>,
 }
 
 /// How long an answer to `server/discover` may take before `initialize` is sent as well.
@@ -103,6 +109,9 @@ impl Attempt<'_> {
         loop {
             let left = self.limit.saturating_sub(started.elapsed()).max(LEAST_TIME);
             let link = self.dialer.dial(self.server).await?;
+            if let Some(series) = self.series {
+                link.count_in(series);
+            }
             let patience = PATIENCE.min(left / 3);
             let greeter = Greeter { link: &link, face: &self.face, patience };
             let failure = match timeout(left, greeter.greet(order)).await {
@@ -124,35 +133,25 @@ impl Attempt<'_> {
 
     fn ready(&self, link: Link, hello: Hello) -> Ready {
         Ready {
-            shared: is_shared(self.server, &link, hello.revision),
+            share: Share::of(self.server, &link, hello.revision),
+            kept: false,
+            hearers: None,
             hello: Arc::new(hello),
             since: Instant::now(),
             generation: self.generation,
             owner: self.face.owner(),
             ids: AtomicU64::new(greet::LAST_ID),
             calls: TaskTracker::new(),
+            gate: self.gate.clone(),
+            rest: AtomicU64::new(0),
             flights: Flights::default(),
             legs: Legs::default(),
             listed: Listed::default(),
             suspected: Notify::new(),
             over: CancellationToken::new(),
-            _counted: self.series.map(ServerSeries::link),
+            _counted: self.series.map(|series| series.link()),
             link,
         }
-    }
-}
-
-/// Whether all sessions may use one link. Without other orders it is what a direct connection would give: a server that
-/// hands out session ids keeps something per session; a child process, a server without sessions and one of the modern era
-/// do not.
-fn is_shared(server: &Server, link: &Link, revision: Revision) -> bool {
-    match (server.scope, &server.reach) {
-        (Scope::Session, Reach::Stdio(_)) => false,
-        _ if revision.is_modern() => true,
-        _ if server.interactive => false,
-        (Scope::Auto, _) => !link.has_session(),
-        (Scope::Shared, _) => true,
-        (Scope::Session, Reach::Http(_)) => false,
     }
 }
 

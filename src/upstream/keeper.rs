@@ -1,6 +1,6 @@
 //! The task that keeps one server connected.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,14 +9,18 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::ear::{Ear, Heard};
 use super::handshake::{Attempt, Face};
-use super::lists::list;
+use super::lists::{Found, list};
+use super::news::Hearers;
 use super::pace::Pace;
+use super::pulse::Pulse;
 use super::refresh::{jittered, offered, refresh, soon, tells_all};
-use super::state::{Ready, State, Why, ends_link};
+use super::running::{Running, due, finished};
+use super::state::{Ready, State, Why};
 use super::{LATE_CALLS, Upstream};
 use crate::catalog::Listing;
 use crate::config::{Limits, Reach};
 use crate::mcp::{Feature, Features};
+use crate::names::ServerName;
 use crate::transport::Failure;
 
 pub(super) struct Keeper {
@@ -30,6 +34,8 @@ pub(super) struct Keeper {
     attempt: u32,
     /// What was last logged, so that an outage makes one line and not one per attempt.
     logged: Option<String>,
+    /// The server wants to be asked for its lists no sooner than so much later.
+    list_after: Duration,
     down_since: Option<Instant>,
 }
 
@@ -39,8 +45,7 @@ enum End {
     Stopped(Box<Ear>),
 }
 
-pub(super) type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type Relisting = Running<Result<Listing, Failure>>;
+type Relisting = Running<Result<Found, Failure>>;
 
 impl Keeper {
     pub(super) fn new(upstream: Arc<Upstream>) -> Self {
@@ -52,6 +57,7 @@ impl Keeper {
             links: 0,
             attempt: 0,
             logged: None,
+            list_after: Duration::ZERO,
             down_since: None,
             upstream,
         }
@@ -61,6 +67,10 @@ impl Keeper {
     pub(super) async fn run(mut self) {
         let stop = self.upstream.stop.clone();
         self.publish(self.upstream.state());
+        if matches!(self.upstream.state(), State::PerCaller) {
+            stop.cancelled().await;
+            return self.publish(State::Stopped);
+        }
         if matches!(self.upstream.state(), State::Idle) {
             tokio::select! {
                 () = stop.cancelled() => return self.publish(State::Stopped),
@@ -123,8 +133,10 @@ impl Keeper {
             face: Face::Anyone,
             order: None,
             memory: &self.upstream.memory,
+            gate: self.upstream.gate.clone(),
         };
-        let ready = attempt.connect().await?;
+        let mut ready = attempt.connect().await?;
+        (ready.kept, ready.hearers) = (true, Some(Hearers::All));
         self.links += 1;
         self.attempt = 0;
         self.down_since = None;
@@ -139,6 +151,7 @@ impl Keeper {
             tracing::info!(server = %server.name, revision = %hello.revision, name = hello.server.name, "connected");
         }
         self.upstream.subscriptions.attach(&ready);
+        self.upstream.gate.breaker.renew();
         self.publish(State::Ready(ready.clone()));
         Ok(ready)
     }
@@ -155,7 +168,7 @@ impl Keeper {
         };
         let mut levels = pin!(upstream.levels.keep(ready));
         let (mut hears, mut heard_before) = (false, false);
-        let mut relisting: Option<Relisting> = None;
+        let (mut relisting, mut pulse): (Option<Relisting>, _) = (None, Pulse::default());
         let mut next_list = Some(Instant::now());
         let mut listed_at = None;
         // After a reconnect anything may have changed.
@@ -209,6 +222,7 @@ impl Keeper {
                     }
                 }
                 () = &mut levels => {} // never
+                failure = pulse.stops(ready, interval, upstream.server().connect_timeout) => return End::Failed(failure),
                 () = due => {
                     next_list = None;
                     listed_at = Some(Instant::now());
@@ -216,12 +230,13 @@ impl Keeper {
                 }
                 listed = finished(&mut relisting) => {
                     relisting = None;
-                    if let Some(failure) = self.listed(ready, listed, std::mem::take(&mut announce)) {
+                    if let Some(failure) = self.listed(listed, std::mem::take(&mut announce)) {
                         return End::Failed(failure);
                     }
                     // A wish in the meantime stands.
                     let refresh = if upstream.unlisted().is_some() {
-                        interval.min(self.limits.refresh_interval)
+                        pulse.doubt();
+                        interval.min(self.limits.refresh_interval).max(self.list_after)
                     } else {
                         refresh(&self.limits, hears, upstream.listing().as_deref())
                     };
@@ -236,59 +251,43 @@ impl Keeper {
 
     fn relist(&self, ready: &Arc<Ready>, features: Features) -> Relisting {
         let (ready, limit) = (ready.clone(), self.upstream.server().connect_timeout);
-        let known = self.upstream.listing.load_full();
-        // Of a listing that was cut nobody knows which kind lacks something.
-        let (features, known) = match known {
-            Some(known) if known.cut.is_none() => (features, (*known).clone()),
-            Some(_) | None => (Features::ALL, Listing::default()),
-        };
-        Box::pin(async move {
-            timeout(limit, list(ready, features, known))
-                .await
-                .unwrap_or_else(|_| Err(Failure::Cut(slow("list its tools", limit))))
-        })
+        let known = self.upstream.listing().map(|known| (*known).clone()).unwrap_or_default();
+        Box::pin(list(ready, features, known, limit))
     }
 
     /// Takes a listing in. An incomplete one never replaces a good one.
-    fn listed(
-        &mut self,
-        ready: &Ready,
-        listed: Result<Listing, Failure>,
-        announce: Features,
-    ) -> Option<Failure> {
-        let upstream = &self.upstream;
+    fn listed(&mut self, listed: Result<Found, Failure>, announce: Features) -> Option<Failure> {
+        let upstream = self.upstream.clone();
         let name = &upstream.server().name;
-        let mut fatal = None;
-        match listed {
-            Ok(listing) => {
-                upstream.unlisted.store(None);
-                if let Some(cut) = listing.cut {
-                    upstream.series.listing_truncated();
-                    tracing::warn!(server = %name, "only a part of what it has is listed: {cut}");
-                }
-                upstream.series.tools(listing.of(Feature::Tool).len());
-                let known = upstream.listing.load();
-                let differs = |feature: &Feature| {
-                    known.as_deref().is_none_or(|known| known.of(*feature) != listing.of(*feature))
-                };
-                let changed = Feature::ALL.into_iter().filter(differs).collect();
-                if known.as_deref() != Some(&listing) {
-                    upstream.listing.store(Some(Arc::new(listing)));
-                }
-                upstream.count_changes(announce.and(changed));
+        let (found, failed, fatal) = match listed {
+            Ok(found) => (Some(found.listing), found.failed, None),
+            Err(fatal) => (None, Some(fatal.clone()), Some(fatal)),
+        };
+        if let Some(listing) = found {
+            if listing.cut().is_some() {
+                upstream.series.listing_truncated();
             }
-            Err(failure) => {
-                tracing::warn!(server = %name, "what it has could not be listed: {failure}");
-                upstream.unlisted.store(Some(Arc::new(failure.to_string())));
-                // A modern server answers every request by a message, so this is another one now.
-                let other = ready.is_modern() && matches!(failure, Failure::Status { code: 400..=499, .. });
-                fatal = (other || ends_link(&failure)).then_some(failure);
+            upstream.series.tools(listing.of(Feature::Tool).len());
+            let known = upstream.listing.load();
+            let differs = |feature: &Feature| {
+                known.as_deref().is_none_or(|known| known.of(*feature) != listing.of(*feature))
+            };
+            let changed = Feature::ALL.into_iter().filter(differs).collect();
+            if known.as_deref() != Some(&listing) {
+                warn_of(name, &listing);
+                upstream.listing.store(Some(Arc::new(listing)));
             }
+            upstream.count_changes(announce.and(changed));
         }
+        if let Some(failure) = &failed {
+            tracing::warn!(server = %name, "what it has could not be listed: {failure}");
+        }
+        self.list_after = failed.as_ref().and_then(Failure::retry_after).unwrap_or_default();
+        upstream.unlisted.store(failed.map(|failure| Arc::new(failure.to_string())));
         if fatal.is_none() {
             upstream.status.send_modify(|status| status.listings += 1);
         }
-        self.upstream.shared.news.tell();
+        upstream.shared.news.tell();
         fatal
     }
 
@@ -365,21 +364,15 @@ impl Keeper {
 
 /// How long an attempt may take while an HTTP server is down: as long as the usual pace.
 const RETRY_TIME: Duration = Duration::from_secs(10);
-async fn due(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
 
-/// What is on its way, if anything is.
-pub(super) async fn finished<T>(running: &mut Option<Running<T>>) -> T {
-    match running {
-        Some(running) => running.await,
-        None => std::future::pending().await,
+/// Says what of its lists is not there, once for each that is another.
+fn warn_of(server: &ServerName, listing: &Listing) {
+    if let Some(cut) = listing.cut() {
+        tracing::warn!(%server, "only a part of what it has is listed: {cut}");
     }
-}
-
-fn slow(what: &str, limit: Duration) -> String {
-    format!("it did not {what} within {limit:?}")
+    let left_out = listing.dropped();
+    if left_out.count() > 0 {
+        let (bad, twins) = (left_out.bad, left_out.twins);
+        tracing::warn!(%server, bad, twins, "left out of its lists: without a name or schema, or with another's name");
+    }
 }

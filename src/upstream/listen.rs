@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::keeper::Running;
+use super::running::Running;
 use super::state::Ready;
 use crate::mcp::{Filter, Letter, method};
 use crate::transport::{Failure, Reply};

@@ -4,11 +4,14 @@
 //! its [`State`]. Knows of no other upstream.
 
 mod ask;
+mod behalf;
+mod breaker;
 mod calls;
 mod ear;
 mod era;
 mod exchange;
 mod flights;
+mod gate;
 mod greet;
 mod handshake;
 mod keeper;
@@ -20,7 +23,10 @@ mod lists;
 mod news;
 mod own;
 mod pace;
+mod personal;
+mod pulse;
 mod refresh;
+mod running;
 mod state;
 mod subscriptions;
 mod tender;
@@ -38,12 +44,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use behalf::Behalf;
+pub use breaker::{Open, Pass};
 pub use calls::SubscribeError;
 pub use exchange::{Exchange, Write};
 pub use handshake::try_once;
 pub use legs::elicitation;
 pub use levels::LevelWish;
-pub use news::{News, Notice};
+pub use news::{Hearers, News, Notice};
 pub use state::{Ready, State, Status, Unavailable, Why};
 pub use subscriptions::Subscription;
 
@@ -54,6 +62,7 @@ use crate::metrics::{self, ServerSeries};
 use crate::transport::{Dialer, Failure};
 use crate::wire::{self, Message, quoted};
 use era::Memory;
+use gate::Gate;
 use keeper::Keeper;
 use levels::Levels;
 use own::Own;
@@ -89,8 +98,14 @@ pub struct Upstream {
     generations: Arc<AtomicU64>,
     subscriptions: Arc<Subscriptions>,
     levels: Arc<Levels>,
-    /// The links of single sessions.
+    /// The links of single callers, by whose they are.
     own: Own,
+    /// Which calls it gets.
+    gate: Arc<Gate>,
+    /// What single callers have listed, where each reaches the server by himself.
+    lists: personal::Lists,
+    /// A server that each caller reaches by himself keeps something per session.
+    keeps_state: AtomicBool,
     /// How it stands with the eras of the protocol.
     memory: Arc<Memory>,
     /// It speaks the modern era, and refused a session's own link of the legacy one.
@@ -148,14 +163,19 @@ const LATE_CALLS: Duration = Duration::from_secs(1);
 
 impl Upstream {
     /// Starts to keep `server` connected. It goes on with what is known of its predecessor and wanted of it, if it has
-    /// one.
+    /// one; `known` is what it has, as far as that is known before it is asked.
     pub fn spawn(
         server: Arc<Server>,
         before: Option<&Self>,
+        known: Option<Arc<Listing>>,
         series: Arc<ServerSeries>,
         shared: &Shared,
     ) -> Arc<Self> {
-        let first = if server.eager { State::Connecting } else { State::Idle };
+        let first = match (&server.personal, server.eager) {
+            (Some(_), _) => State::PerCaller,
+            (None, true) => State::Connecting,
+            (None, false) => State::Idle,
+        };
         let subscriptions = before.map_or_else(
             || Subscriptions::new(server.name.clone(), shared.news.clone(), shared.tasks.clone()),
             |before| before.subscriptions.clone(),
@@ -164,12 +184,13 @@ impl Upstream {
             .filter(|before| before.server.load().reach == server.reach)
             .map(|before| before.memory.clone())
             .unwrap_or_default();
+        let gate = Arc::new(Gate::new(&server, &shared.limits, series.clone()));
         let upstream = Arc::new(Self {
             updated: AtomicU64::new(stamp(&server)),
             shown: AtomicBool::new(before.is_none()),
             server: ArcSwap::new(server),
             status: watch::Sender::new(Status { state: first, listings: 0 }),
-            listing: ArcSwapOption::new(before.and_then(Self::listing)),
+            listing: ArcSwapOption::new(known),
             unlisted: ArcSwapOption::empty(),
             hello: ArcSwapOption::new(before.and_then(Self::hello)),
             changes: [const { AtomicU64::new(0) }; 4],
@@ -177,6 +198,9 @@ impl Upstream {
             subscriptions,
             levels: before.map(|before| before.levels.clone()).unwrap_or_default(),
             own: Own::default(),
+            gate,
+            lists: personal::Lists::default(),
+            keeps_state: AtomicBool::new(false),
             memory,
             modern_only: AtomicBool::new(false),
             allowances: Allowances::default(),
@@ -199,6 +223,7 @@ impl Upstream {
 
     /// Gives it other settings that need no other link.
     pub fn retune(&self, server: Arc<Server>) {
+        self.gate.retune(&server, &self.shared.limits);
         self.updated.store(stamp(&server), Ordering::Relaxed);
         self.server.store(server);
     }
@@ -221,7 +246,7 @@ impl Upstream {
     /// Shows `state` in the metrics.
     fn measure(&self, state: &State) {
         let shown = match state {
-            State::Idle => metrics::State::Idle,
+            State::Idle | State::PerCaller => metrics::State::Idle,
             State::Connecting => metrics::State::Connecting,
             State::Ready(_) => metrics::State::Ready,
             State::Down(why) if why.unauthorized => metrics::State::NeedsAuthorization,
@@ -242,6 +267,11 @@ impl Upstream {
     /// How it is.
     pub fn state(&self) -> State {
         self.status.borrow().state.clone()
+    }
+
+    /// Why it gets no calls although it is connected, if so.
+    pub fn open_breaker(&self) -> Option<Open> {
+        self.gate.breaker.shown()
     }
 
     /// What it last said it has.
@@ -312,7 +342,7 @@ impl Upstream {
     /// Why calls cannot be made now, if so.
     pub fn unavailable(&self) -> Option<Unavailable> {
         let state = self.state();
-        (!matches!(state, State::Ready(_))).then(|| state.unavailable())
+        (!matches!(state, State::Ready(_) | State::PerCaller)).then(|| state.unavailable())
     }
 
     /// What a call that met `failure` is to be told.

@@ -6,7 +6,30 @@ use tokio::sync::{Notify, broadcast};
 
 use crate::mcp::{Features, Level};
 use crate::names::ServerName;
+use crate::session::Session;
 use crate::wire::Message;
+
+/// Whom something concerns that came outside of any call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hearers {
+    /// Whoever sees the server.
+    All,
+    /// The principal of that text.
+    Principal(Arc<str>),
+    /// The session with that [serial](Session::serial).
+    Session(u128),
+}
+
+impl Hearers {
+    /// Whether `session`'s client is one of them.
+    pub fn include(&self, session: &Session) -> bool {
+        match self {
+            Self::All => true,
+            Self::Principal(text) => session.principal() == Some(text),
+            Self::Session(serial) => session.serial() == *serial,
+        }
+    }
+}
 
 /// Something that no request asked for, for all whom it concerns. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -17,6 +40,8 @@ pub enum Notice {
         servers: Arc<[ServerName]>,
         /// Which kinds, of all of these servers together.
         features: Features,
+        /// Who sees it.
+        to: Hearers,
     },
     /// A resource is another now.
     Updated {
@@ -33,6 +58,8 @@ pub enum Notice {
         server: ServerName,
         /// How loud.
         level: Level,
+        /// Who hears it.
+        to: Hearers,
         /// `notifications/message` as it came.
         message: Arc<Message>,
     },
@@ -40,8 +67,8 @@ pub enum Notice {
     Told {
         /// Whose.
         server: ServerName,
-        /// The [serial](crate::session::Session::serial) of the only session that it concerns, where that is known.
-        session: Option<u128>,
+        /// Whom it concerns, as far as that is known.
+        to: Hearers,
         /// As it came.
         message: Arc<Message>,
     },

@@ -1,51 +1,65 @@
-//! The links of single sessions to one server, where sessions must not share one.
+//! The links of single callers to one server, where not all may share one: by whose they are, and by what of the server's
+//! settings was filled in for them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::behalf::{Behalf, Key, Linked, Whom};
+use super::news::Hearers;
 use super::pace::Pace;
 use super::state::{Owner, Ready, Unavailable};
 use super::tender::Tender;
 use super::{Doubt, Upstream};
-use crate::config::Reach;
+use crate::config::{Reach, Values};
 use crate::session::Session;
 use crate::transport::Failure;
 
 /// As many children as one server may have: each is a process, often of some hundred MiB.
 const CHILDREN: usize = 64;
-/// As many sessions as one server over HTTP may have.
+/// As many connections as one server over HTTP may have.
 const SESSIONS: usize = 1000;
 
-/// The links of single sessions to one server, by the sessions' serials.
+/// The links of single callers to one server.
 #[derive(Debug, Default)]
 pub(super) struct Own(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    lines: HashMap<u128, Arc<Line>>,
+    lines: HashMap<Key, Arc<Line>>,
     /// After a failure attempts are few, whoever makes them.
     failing: Option<Pace>,
 }
 
-/// One session's link through all its stages.
+/// One caller's link through all its stages.
 #[derive(Debug)]
 pub(super) struct Line {
-    pub(super) owner: Owner,
+    pub(super) key: Key,
+    /// What is filled into the server's settings.
+    pub(super) values: Option<Values>,
+    /// The only session that uses it, if there is but one.
+    pub(super) owner: Option<Owner>,
     pub(super) stage: watch::Sender<Stage>,
     /// Something is wanted of the tender.
     pub(super) woken: Notify,
     pub(super) doubted: Doubt,
-    /// Ends with the session.
+    /// Ends with the session, or the request, whose it is; else when it is idle.
     pub(super) lease: CancellationToken,
     used: Mutex<Instant>,
 }
 
-/// How a session's link is.
+/// Which link a call wants.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) key: Key,
+    pub(super) values: Option<Values>,
+}
+
+/// How a caller's link is.
 #[derive(Debug, Clone)]
 pub(super) enum Stage {
     /// Being connected. Whoever wants a call may bring a lost one to this.
@@ -61,22 +75,39 @@ pub(super) enum Stage {
 }
 
 impl Own {
-    /// The session's link, if it stands.
-    pub(super) fn ready(&self, session: &Session) -> Option<Arc<Ready>> {
+    /// The caller's link, if it stands: his session's, or else his principal's.
+    pub(super) fn standing(&self, behalf: Behalf<'_>) -> Option<Arc<Ready>> {
         let table = self.table();
-        let line = table.lines.get(&session.serial())?;
+        let of = |whom| table.lines.get(&Key { whom, values: None });
+        let line = of(Whom::Session(behalf.session.serial()));
+        let line = line.or_else(|| of(Whom::Principal(Some(behalf.session.principal()?.clone()))))?;
         line.touch();
         line.ready()
     }
 
-    /// Has the tender of a session's link look at what is wanted.
+    /// The session's link, if it stands.
+    pub(super) fn of_session(&self, serial: u128) -> Option<Arc<Ready>> {
+        let table = self.table();
+        let line = table.lines.values().find(|line| line.is_of_session(serial))?;
+        line.touch();
+        line.ready()
+    }
+
+    /// Has the tenders of a session's links look at what is wanted.
     pub(super) fn wake(&self, serial: u128) {
-        if let Some(line) = self.table().lines.get(&serial) {
+        for line in self.table().lines.values().filter(|line| line.is_of_session(serial)) {
             line.woken.notify_one();
         }
     }
 
-    /// Tells whoever keeps the link `generation` what a call met. `false` where it is no session's own.
+    /// Ends a link: its calls may finish, and there are no new ones.
+    pub(super) fn end(&self, key: &Key) {
+        if let Some(line) = self.table().lines.remove(key) {
+            line.lease.cancel();
+        }
+    }
+
+    /// Tells whoever keeps the link `generation` what a call met. `false` where that is the keeper.
     pub(super) fn doubt(&self, generation: u64, failure: &Failure) -> bool {
         let table = self.table();
         let is_it = |line: &&Arc<Line>| line.ready().is_some_and(|ready| ready.generation == generation);
@@ -137,9 +168,8 @@ impl Own {
 
 impl Table {
     fn take(&mut self, line: &Arc<Line>) {
-        let serial = line.owner.serial;
-        if self.lines.get(&serial).is_some_and(|other| Arc::ptr_eq(other, line)) {
-            self.lines.remove(&serial);
+        if self.lines.get(&line.key).is_some_and(|other| Arc::ptr_eq(other, line)) {
+            self.lines.remove(&line.key);
         }
     }
 
@@ -150,9 +180,16 @@ impl Table {
 }
 
 impl Line {
-    fn new(session: &Arc<Session>) -> Self {
+    fn new(session: &Arc<Session>, Wanted { key, values }: Wanted) -> Self {
+        let owner = || Owner { serial: session.serial(), session: Arc::downgrade(session) };
+        let owner = match key.whom {
+            Whom::Session(_) | Whom::Request(_) => Some(owner()),
+            Whom::Anybody | Whom::Principal(_) => None,
+        };
         Self {
-            owner: Owner { serial: session.serial(), session: Arc::downgrade(session) },
+            key,
+            values,
+            owner,
             stage: watch::Sender::new(Stage::Dialing),
             woken: Notify::new(),
             doubted: Doubt::default(),
@@ -161,8 +198,30 @@ impl Line {
         }
     }
 
-    pub(super) fn session(&self) -> &Weak<Session> {
-        &self.owner.session
+    /// The only session that uses it, as long as there is one.
+    pub(super) fn session(&self) -> Option<Arc<Session>> {
+        self.owner.as_ref()?.session.upgrade()
+    }
+
+    /// Who hears what comes over it and belongs to no call.
+    pub(super) fn hearers(&self) -> Option<Hearers> {
+        match (&self.key.whom, &self.values) {
+            (Whom::Session(serial), _) => Some(Hearers::Session(*serial)),
+            (Whom::Request(_), _) => self.owner.as_ref().map(|owner| Hearers::Session(owner.serial)),
+            (Whom::Principal(Some(text)), _) => Some(Hearers::Principal(text.clone())),
+            (Whom::Principal(None), None) => Some(Hearers::All),
+            (Whom::Principal(None) | Whom::Anybody, _) => None,
+        }
+    }
+
+    fn is_of_session(&self, serial: u128) -> bool {
+        self.key.whom == Whom::Session(serial)
+    }
+
+    /// Whether nobody uses it just now, and nobody counts on it.
+    fn is_spare(&self) -> bool {
+        let busy = || self.ready().is_some_and(|ready| !ready.calls.is_empty());
+        self.owner.is_none() && !matches!(*self.stage.borrow(), Stage::Dialing) && !busy()
     }
 
     fn ready(&self) -> Option<Arc<Ready>> {
@@ -179,13 +238,16 @@ impl Line {
 }
 
 impl Upstream {
-    /// The session's own link, younger than `generation`; opened now if need be.
+    /// The link that is `wanted` on `behalf`, younger than `generation`; opened now if need be.
     pub(super) async fn own_link(
         self: &Arc<Self>,
-        session: &Arc<Session>,
+        behalf: Behalf<'_>,
+        wanted: Wanted,
         generation: u64,
-    ) -> Result<Arc<Ready>, Unavailable> {
-        let line = self.line(session, generation)?;
+    ) -> Result<Linked, Unavailable> {
+        let line = self.line(behalf.session, wanted, generation)?;
+        let once = matches!(line.key.whom, Whom::Request(_));
+        let lease = once.then(|| line.lease.clone().drop_guard());
         let mut stage = line.stage.subscribe();
         let settled = |stage: &Stage| match stage {
             Stage::Ready(ready) => ready.generation > generation,
@@ -193,26 +255,33 @@ impl Upstream {
             Stage::Lost { .. } | Stage::Over => true,
         };
         match stage.wait_for(settled).await.as_deref() {
-            Ok(Stage::Ready(ready)) => Ok(ready.clone()),
-            Ok(Stage::Lost { why, next }) => Err(why.until(*next)),
+            Ok(Stage::Ready(ready)) => Ok(Linked { ready: ready.clone(), lease }),
+            Ok(Stage::Lost { why, next }) => Err(if once { why.clone() } else { why.until(*next) }),
             Ok(Stage::Dialing | Stage::Over) | Err(_) => {
                 Err(Unavailable::soon("has just closed the connection of this session"))
             }
         }
     }
 
-    /// The session's line, standing or on its way.
-    fn line(self: &Arc<Self>, session: &Arc<Session>, generation: u64) -> Result<Arc<Line>, Unavailable> {
+    /// The wanted line, standing or on its way.
+    fn line(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        wanted: Wanted,
+        generation: u64,
+    ) -> Result<Arc<Line>, Unavailable> {
         let mut table = self.own.table();
-        let known = table.lines.get(&session.serial()).filter(|line| !line.lease.is_cancelled()).cloned();
-        let Some(line) = known else { return self.open(&mut table, session) };
+        let known = table.lines.get(&wanted.key).filter(|line| !line.lease.is_cancelled()).cloned();
+        let Some(line) = known else { return self.open(&mut table, session, wanted) };
         line.touch();
         let stage = line.stage.borrow().clone();
         match stage {
             Stage::Dialing => {}
             Stage::Ready(ready) if ready.generation > generation => {
                 // The tender looks at what the session wants of its link by now.
-                line.woken.notify_one();
+                if line.owner.is_some() {
+                    line.woken.notify_one();
+                }
             }
             Stage::Lost { why, next } if next > Instant::now() => return Err(why.until(next)),
             Stage::Lost { why, .. } => {
@@ -220,30 +289,52 @@ impl Upstream {
                 line.redial();
             }
             Stage::Ready(_) => line.redial(), // a call has found it lost
-            Stage::Over => return self.open(&mut table, session),
+            Stage::Over => return self.open(&mut table, session, wanted),
         }
         Ok(line)
     }
 
-    fn open(self: &Arc<Self>, table: &mut Table, session: &Arc<Session>) -> Result<Arc<Line>, Unavailable> {
+    fn open(
+        self: &Arc<Self>,
+        table: &mut Table,
+        session: &Arc<Session>,
+        wanted: Wanted,
+    ) -> Result<Arc<Line>, Unavailable> {
         let most = self.shared.limits.connections.unwrap_or(match self.server.load().reach {
             Reach::Http(_) => SESSIONS,
             Reach::Stdio(_) => CHILDREN,
         });
-        if table.lines.len() >= most {
-            let what = format!("has {most} connections already, one for each session, which is the limit");
+        if table.lines.len() >= most && !table.make_room() {
+            let what = format!("has {most} connections already, one for each caller, which is the limit");
             return Err(Unavailable::soon(what));
         }
-        let failed = |next| Unavailable::soon("could not be connected a moment ago").until(next);
-        table.may_dial().map_err(failed)?;
-        let line = Arc::new(Line::new(session));
+        if !matches!(wanted.key.whom, Whom::Request(_)) {
+            let failed = |next| Unavailable::soon("could not be connected a moment ago").until(next);
+            table.may_dial().map_err(failed)?;
+        }
+        let line = Arc::new(Line::new(session, wanted));
         let tender = Tender::new(self.clone(), line.clone());
-        if !session.hold(tender.key(), line.lease.clone().drop_guard()) {
+        if matches!(line.key.whom, Whom::Session(_))
+            && !session.hold(tender.key(), line.lease.clone().drop_guard())
+        {
             return Err(Unavailable::soon("cannot be connected: this session has ended, or holds too much"));
         }
-        table.lines.insert(session.serial(), line.clone());
+        table.lines.insert(line.key.clone(), line.clone());
         drop(self.shared.tasks.spawn_on(tender.run(), &self.home));
         Ok(line)
+    }
+}
+
+impl Table {
+    /// Ends the link that nobody has used for longest, of those that no session counts on. `false` where there is none.
+    fn make_room(&mut self) -> bool {
+        let spare =
+            self.lines.values().filter(|line| line.is_spare()).min_by_key(|line| line.used()).cloned();
+        if let Some(line) = &spare {
+            line.lease.cancel();
+            self.take(line);
+        }
+        spare.is_some()
     }
 }
 

@@ -10,13 +10,16 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::behalf::Share;
 use super::flights::Flights;
+use super::gate::Gate;
 use super::legs::Legs;
+use super::news::Hearers;
 use crate::mcp::{Feature, Hello, method};
 use crate::metrics::LinkGuard;
 use crate::session::Session;
 use crate::transport::{Failure, Link};
-use crate::wire::{self, Code, Message};
+use crate::wire::{self, Code, Kind, Message};
 
 /// How an upstream is. Only its keeper changes it.
 #[derive(Debug, Clone)]
@@ -29,6 +32,8 @@ pub enum State {
     Ready(Arc<Ready>),
     /// Not connected; tried again by itself.
     Down(Arc<Why>),
+    /// Reached by each caller for himself, since its settings are filled in for him: there is nothing to keep for all.
+    PerCaller,
     /// No longer configured.
     Stopped,
 }
@@ -57,14 +62,22 @@ pub struct Ready {
     pub since: Instant,
     /// Counts the links of this upstream, from 1.
     pub generation: u64,
-    /// Calls of all sessions may go over it.
-    pub(super) shared: bool,
+    /// Who may use one such link together.
+    pub(super) share: Share,
+    /// It is the keeper's, the one that is kept for all.
+    pub(super) kept: bool,
+    /// Who hears what comes over it and belongs to no call; nobody where that could be anybody's.
+    pub(super) hearers: Option<Hearers>,
     /// The only session that uses it, if it is one's own.
     pub(super) owner: Option<Owner>,
     /// The last request id used.
     pub(super) ids: AtomicU64,
     /// Counts the calls in flight on this link, and what else it must not be closed under.
     pub(super) calls: TaskTracker,
+    /// Which calls the server gets.
+    pub(super) gate: Arc<Gate>,
+    /// Until when it wants to be left alone, in milliseconds after the link was made; 0 where it does not.
+    pub(super) rest: AtomicU64,
     /// Whose they are.
     pub(super) flights: Flights,
     /// The server's requests that wait for a client outside of any call.
@@ -134,6 +147,7 @@ impl State {
             Self::Ready(_) => "ready",
             Self::Down(why) if why.unauthorized => "needsAuthorization",
             Self::Down(_) => "down",
+            Self::PerCaller => "perCaller",
             Self::Stopped => "stopped",
         }
     }
@@ -141,7 +155,7 @@ impl State {
     /// Whether nothing is going on that a first list should wait for.
     pub(super) fn is_settled(&self) -> bool {
         match self {
-            Self::Down(_) | Self::Stopped => true,
+            Self::Down(_) | Self::Stopped | Self::PerCaller => true,
             Self::Idle | Self::Connecting | Self::Ready(_) => false,
         }
     }
@@ -149,6 +163,7 @@ impl State {
     pub(super) fn unavailable(&self) -> Unavailable {
         match self {
             Self::Idle | Self::Connecting | Self::Ready(_) => Unavailable::soon("is still being connected"),
+            Self::PerCaller => Unavailable::lasting("is reached by each caller for himself, so not for this"),
             Self::Stopped => Unavailable::soon("has just been removed or replaced in the configuration"),
             Self::Down(why) => Unavailable {
                 what: why.what.clone(),
@@ -163,6 +178,25 @@ impl Ready {
     /// Whether it is of the era without handshakes and sessions.
     pub(super) fn is_modern(&self) -> bool {
         self.hello.revision.is_modern()
+    }
+
+    /// The server wants no calls on this link for so long.
+    pub(super) fn leave_alone(&self, time: Duration) {
+        let until = u64::try_from((self.since.elapsed() + time).as_millis()).unwrap_or(u64::MAX);
+        self.rest.fetch_max(until, Ordering::Relaxed);
+    }
+
+    /// For how long the server wants to be left alone, if it does.
+    pub(super) fn resting(&self) -> Option<Duration> {
+        let until = match self.rest.load(Ordering::Relaxed) {
+            0 => return None,
+            until => Duration::from_millis(until),
+        };
+        let left = until.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero());
+        if left.is_none() {
+            self.rest.store(0, Ordering::Relaxed);
+        }
+        left
     }
 
     /// An id for a request.
@@ -182,6 +216,14 @@ impl Ready {
             ),
         };
         self.say(text).await;
+    }
+
+    /// Answers a server's own request whose params are no object; a notification of that kind is passed over.
+    pub(super) async fn rebuke(&self, odd: &Message) {
+        if odd.kind() == Kind::Request {
+            let why = "`params` must be an object";
+            self.say(wire::error(odd.id().as_deref(), Code::InvalidParams, why)).await;
+        }
     }
 
     /// Answers a server's own request for which there is no client just now.
@@ -205,6 +247,11 @@ impl Unavailable {
         Self { what: what.into(), retry_after: Duration::from_secs(1), unauthorized: false }
     }
 
+    /// Waiting does not help.
+    pub(super) fn lasting(what: impl Into<String>) -> Self {
+        Self { what: what.into(), retry_after: Duration::ZERO, unauthorized: false }
+    }
+
     /// As it is, with the time until `next`.
     pub(super) fn until(&self, next: Instant) -> Self {
         Self { retry_after: next.saturating_duration_since(Instant::now()), ..self.clone() }
@@ -217,6 +264,19 @@ impl Unavailable {
             retry_after: failure.retry_after().unwrap_or_default(),
             unauthorized: matches!(failure, Failure::Unauthorized { .. }),
         }
+    }
+}
+
+/// Whether such a failure of a call speaks against the server that is connected. Some are the call's own affair, others
+/// show that it is not connected.
+#[expect(clippy::match_same_arms, reason = "one line per failure, each thought about")]
+pub(super) fn is_held_against(failure: &Failure) -> bool {
+    match failure {
+        Failure::Cut(_) | Failure::Garbage(_) => true,
+        Failure::Status { code, .. } => *code >= 500,
+        Failure::Busy { code, .. } => *code != 429, // how busy a client may keep it is no fault of the server
+        Failure::TooLarge(_) | Failure::Unsupported(_) => false,
+        Failure::Unreachable(_) | Failure::SessionGone | Failure::Unauthorized { .. } => false,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The task that keeps one session's own link.
+//! The task that keeps one caller's own link.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::behalf::Whom;
 use super::ear::{Ear, Heard};
 use super::era::Memory;
 use super::greet::refuses;
 use super::handshake::{Attempt, Face};
-use super::keeper::{Running, finished};
 use super::levels;
 use super::own::{Line, Stage};
 use super::pace::Pace;
+use super::running::{Running, finished};
 use super::state::{Ready, State, Unavailable};
 use super::{LATE_CALLS, Upstream};
 use crate::config::Reach;
@@ -24,8 +25,8 @@ use crate::transport::Failure;
 /// How long the server may take to hear of the session's log level before its first call.
 const GREETING: Duration = Duration::from_secs(2);
 
-/// Keeps one session's own link: dials when a call wants it, listens, and ends with the session, with the upstream, or
-/// when nobody has used it for a while.
+/// Keeps one caller's own link: dials when a call wants it, listens, and ends with the session or the request whose it is,
+/// with the upstream, or when nobody has used it for a while.
 #[derive(Debug)]
 pub(super) struct Tender {
     upstream: Arc<Upstream>,
@@ -82,7 +83,7 @@ impl Tender {
         }
         self.upstream.own.take(&self.line);
         self.line.stage.send_replace(Stage::Over);
-        if let Some(session) = self.line.session().upgrade() {
+        if let Some(session) = self.line.session() {
             session.give_back(&self.key);
         }
     }
@@ -102,54 +103,93 @@ impl Tender {
 
     /// One attempt, if the pace allows it.
     async fn dial(&mut self) -> Result<Arc<Ready>, Unavailable> {
-        let upstream = &self.upstream;
+        let (upstream, line) = (&self.upstream, &self.line);
         if self.pace.take().is_err() {
             return Err(Unavailable::soon("has lost the connection of this session"));
         }
         let server = upstream.server();
-        let Some(session) = self.line.session().upgrade() else {
-            return Err(Unavailable::soon("has nobody to connect for"));
+        let server = match &line.values {
+            None => server,
+            Some(values) => match server.filled(values) {
+                Some(filled) => Arc::new(filled),
+                None => return Err(Unavailable::lasting("cannot be reached with what this request brings")),
+            },
         };
-        let capabilities = abilities_for(&session.agreed().capabilities, !server.roots.is_empty());
+        let session = line.session();
+        let face = match (&line.owner, &session) {
+            (None, _) => Face::Anyone,
+            (Some(_), None) => return Err(Unavailable::soon("has nobody to connect for")),
+            (Some(owner), Some(session)) => {
+                let capabilities = abilities_for(&session.agreed().capabilities, !server.roots.is_empty());
+                Face::One(owner.clone(), capabilities)
+            }
+        };
         let attempt = Attempt {
             dialer: &upstream.shared.dialer,
             server: &server,
             series: Some(&upstream.series),
             generation: upstream.generation(),
             limit: server.connect_timeout,
-            face: Face::One(self.line.owner.clone(), capabilities),
-            order: Some(upstream.order_for_own()),
-            memory: &Memory::default(),
+            face,
+            order: upstream.order_for(&line.key.whom),
+            // A personal link has no kept one to learn from.
+            gate: upstream.gate.clone(),
+            memory: if line.values.is_some() { &upstream.memory } else { &Memory::default() },
         };
-        let interval = upstream.shared.limits.reconnect_interval;
-        let ready = attempt.connect().await.map_err(|failure| {
-            if upstream.is_mirrored() && refuses(&failure) {
-                upstream.modern_only.store(true, Ordering::Release);
-                if let State::Ready(kept) = upstream.state()
-                    && !kept.is_modern()
-                {
-                    kept.suspected.notify_one(); // it was another server that the keeper met
+        let mut ready = match attempt.connect().await {
+            Ok(ready) => ready,
+            Err(failure) => {
+                let why = self.failed(&failure);
+                if let Some(after) = failure.retry_after() {
+                    self.pace.put_off(after);
                 }
-                return Unavailable::soon("speaks no revision with sessions");
+                return Err(why);
             }
-            tracing::warn!(server = %server.name, "a session's own connection could not be made: {failure}");
-            upstream.own.failed(interval);
-            upstream.unavailable_after(&failure)
-        })?;
+        };
         upstream.own.succeeded();
+        ready.hearers = line.hearers();
         let ready = Arc::new(ready);
-        if let Some(level) = session.level() {
+        if let Some(level) = session.and_then(|session| session.level()) {
             drop(timeout(GREETING, tell(ready.clone(), level)).await);
         }
         Ok(ready)
+    }
+
+    /// Why there is no link, for whoever wants it.
+    fn failed(&self, failure: &Failure) -> Unavailable {
+        let (upstream, line) = (&self.upstream, &self.line);
+        let mirrors = line.values.is_none() && matches!(line.key.whom, Whom::Session(_));
+        if mirrors && upstream.is_mirrored() && refuses(failure) {
+            upstream.modern_only.store(true, Ordering::Release);
+            if let State::Ready(kept) = upstream.state()
+                && !kept.is_modern()
+            {
+                kept.suspected.notify_one(); // it was another server that the keeper met
+            }
+            return Unavailable::soon("speaks no revision with sessions");
+        }
+        tracing::warn!(server = %upstream.server().name, "a caller's own connection could not be made: {failure}");
+        // What a caller brings may be what is wrong, and must not keep others away.
+        let theirs = line.values.is_some() && !matches!(failure, Failure::Unreachable(_));
+        if !theirs && !matches!(line.key.whom, Whom::Request(_)) {
+            upstream.own.failed(upstream.shared.limits.reconnect_interval);
+        }
+        upstream.unavailable_after(failure)
     }
 
     /// Looks after a link until it is lost or may go.
     async fn tend(&self, ready: &Arc<Ready>) -> End {
         let (upstream, line) = (&self.upstream, &self.line);
         let mut ear = self.ear(ready);
-        let mut told = line.session().upgrade().and_then(|session| session.level());
+        let mut told = line.session().and_then(|session| session.level());
         let mut telling: Option<Running<()>> = None;
+        // Of a link that several sessions use the server is told the loudest wish.
+        let mut levels = pin!(async {
+            match line.owner {
+                None => upstream.levels.keep(ready).await,
+                Some(_) => std::future::pending().await,
+            }
+        });
         loop {
             tokio::select! {
                 () = line.lease.cancelled() => return End::Left(ear),
@@ -159,7 +199,7 @@ impl Tender {
                     Ok(Heard::Message(message)) => {
                         let changed = upstream.heard(ready, message).await;
                         if !changed.is_empty() {
-                            upstream.changed(changed); // what is listed is the shared link's
+                            upstream.changed_on(line, changed);
                         }
                     }
                     Ok(Heard::Open | Heard::Deaf) => {}
@@ -177,12 +217,13 @@ impl Tender {
                     if ear.is_none() {
                         ear = self.ear(ready);
                     }
-                    let level = line.session().upgrade().and_then(|session| session.level());
+                    let level = line.session().and_then(|session| session.level());
                     if level != told && telling.is_none() {
                         told = level;
                         telling = level.map(|level| tell(ready.clone(), level));
                     }
                 }
+                () = &mut levels => {} // never
                 () = finished(&mut telling) => {
                     telling = None;
                     line.woken.notify_one(); // it may be another one by now
@@ -195,8 +236,9 @@ impl Tender {
     fn ear(&self, ready: &Arc<Ready>) -> Option<Ear> {
         let process = matches!(self.upstream.server().reach, Reach::Stdio(_));
         let listens = || {
-            let session = self.line.session().upgrade();
-            session.is_some_and(|session| session.attached() || session.abilities() != Abilities::default())
+            self.line
+                .session()
+                .is_some_and(|session| session.attached() || session.abilities() != Abilities::default())
         };
         let interval = self.upstream.shared.limits.reconnect_interval;
         (ready.link.has_one_stream() || listens()).then(|| Ear::new(ready.clone(), process, interval))

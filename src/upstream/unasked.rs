@@ -36,6 +36,10 @@ impl Upstream {
     /// Brings what came outside of any call to where it belongs; gives back which lists the server says have changed.
     pub(super) async fn heard(&self, ready: &Arc<Ready>, message: Message) -> Features {
         consume_budget().await; // a server that never pauses leaves the others their turns
+        if message.has_odd_params() {
+            ready.rebuke(&message).await;
+            return Features::NONE;
+        }
         match message.kind() {
             Kind::Request => self.asked(ready, message).await,
             Kind::Notification => return self.notified(ready, message),
@@ -92,10 +96,10 @@ impl Upstream {
         Features::NONE
     }
 
-    /// Subscriptions are the keeper's: what a session's own link says of resources, the keeper's says as well.
+    /// Subscriptions are the keeper's: what another link says of resources, the keeper's says as well.
     fn updated(&self, ready: &Ready, message: Message) {
         let uri = param(&message, "uri").and_then(Text::of).map(Arc::from);
-        if let (Some(uri), None, true) = (uri, &ready.owner, self.subscriptions.any()) {
+        if let (Some(uri), true, true) = (uri, ready.kept, self.subscriptions.any()) {
             let (server, message) = (self.server.load().name.clone(), Arc::new(message));
             self.send(&self.allowances.updates, Notice::Updated { server, uri, message });
         }
@@ -104,11 +108,13 @@ impl Upstream {
     /// No call is known to have caused it.
     fn spread(&self, ready: &Ready, message: Message) {
         let level = param(&message, "level").and_then(Text::of).and_then(|name| Level::of(&name));
-        let (server, owner) = (self.server.load().name.clone(), ready.owner.as_ref());
-        match (message.method(), level, owner) {
+        let server = self.server.load().name.clone();
+        // Nobody hears what could be another's.
+        let Some(to) = ready.hearers.clone() else { return self.count(false) };
+        match (message.method(), level, ready.owner.as_ref()) {
             (method::MESSAGE, Some(level), None) => {
                 let message = Arc::new(message);
-                self.send(&self.allowances.lines, Notice::Logged { server, level, message });
+                self.send(&self.allowances.lines, Notice::Logged { server, level, to, message });
             }
             (method::MESSAGE, Some(level), Some(owner)) => {
                 let session = owner.session.upgrade();
@@ -119,8 +125,8 @@ impl Upstream {
             }
             (method::MESSAGE, None, _) => self.count(false),
             _ => {
-                let (session, message) = (owner.map(|owner| owner.serial), Arc::new(message));
-                self.send(&self.allowances.lines, Notice::Told { server, session, message });
+                let message = Arc::new(message);
+                self.send(&self.allowances.lines, Notice::Told { server, to, message });
             }
         }
     }

@@ -37,6 +37,19 @@ impl Message {
     /// # Errors
     /// [`Malformed`] tells a text that is not JSON from one that is no JSON-RPC message.
     pub fn parse(text: Bytes, depth: usize) -> Result<Self, Malformed> {
+        let message = Self::parse_any(text, depth)?;
+        if message.has_odd_params() {
+            return Err(Malformed::NotRpc("`params` is no object".into()));
+        }
+        Ok(message)
+    }
+
+    /// As [`parse`](Self::parse), where a request or notification may have `params` that are no object: so that whoever
+    /// sent it can be told so, and all else that came with it goes on.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse_any(text: Bytes, depth: usize) -> Result<Self, Malformed> {
         let readable = std::str::from_utf8(&text).map_err(|e| Malformed::NotJson(e.to_string()))?;
         let [version, id, method, params, result, error] = members_within(
             &text,
@@ -55,15 +68,15 @@ impl Message {
         // Clients that always write the member mean that there is nothing in it.
         let params = params.filter(|span| readable.get(span.clone()) != Some("null"));
         let kind = kind(part(&id), method.is_some(), result.is_some(), error.is_some())?;
-        if kind == Kind::Request || kind == Kind::Notification {
-            let shape = part(&params).and_then(|raw| raw.bytes().next());
-            if shape.is_some_and(|first| first != b'{') {
-                return Err(Malformed::NotRpc("`params` is no object".into()));
-            }
-        }
         // A peer that cannot read an id answers with `null`: no id for us.
         let id = id.filter(|span| readable.get(span.clone()) != Some("null"));
         Ok(Self { kind, method: name, id, params, body: result.or(error), text })
+    }
+
+    /// Whether it asks or tells something with `params` that are no object.
+    pub fn has_odd_params(&self) -> bool {
+        let is_asked = matches!(self.kind, Kind::Request | Kind::Notification);
+        is_asked && self.params.as_ref().is_some_and(|at| self.text.get(at.start) != Some(&b'{'))
     }
 
     /// What it is.

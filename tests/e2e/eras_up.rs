@@ -154,6 +154,8 @@ async fn a_server_that_changes_its_era_is_found_out() {
         let wanted = if era == "modern" { "2026-07-28" } else { "2025-11-25" };
         until("it speaks the other era", async || {
             let answer = client.call("whoami_mcp_up", "{}").await;
+            // Not even the first one shows that it means another era.
+            assert!(answer["error"].is_null(), "{answer}");
             (answer["result"]["structuredContent"]["revision"] == wanted).then_some(())
         })
         .await;

@@ -13,7 +13,7 @@ use crate::support::{Client, Fake, Script, World, entries, file, median, process
 const QUICK: Duration = Duration::from_millis(500);
 
 #[tokio::test]
-async fn children_that_flood_their_streams_slow_nobody_down() {
+async fn fault_089_children_that_flood_their_streams_slow_nobody_down() {
     let up = Fake::http(Script::default());
     let shell = |script: &str| format!(r#"{{"command": "sh", "args": ["-c", {script:?}]}}"#);
     let servers = [

@@ -24,7 +24,7 @@ pub(super) async fn open(world: &World, path: &str, key: &str) -> Client {
 const LIST: &str = r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#;
 
 #[tokio::test]
-async fn only_those_with_a_key_are_let_in() {
+async fn fault_055_a_key_lets_in_and_goes_no_further() {
     let up = Fake::http(Script::default());
     let world = World::start(&guarded("", &[("up", up.entry())])).await.ready().await;
     let nobody = Client::new(world.url("/mcp"));
@@ -63,7 +63,7 @@ async fn only_those_with_a_key_are_let_in() {
 }
 
 #[tokio::test]
-async fn a_session_is_nobody_elses() {
+async fn fault_051_a_session_is_nobody_elses() {
     let up = Fake::http(Script::default());
     let world = World::start(&guarded("", &[("up", up.entry())])).await.ready().await;
     let alice = open(&world, "/mcp", ALICE).await;
@@ -104,4 +104,49 @@ async fn with_keys_a_public_address_is_allowed() {
     let world = World::start(&public).await.ready().await;
     assert_eq!(Client::new(world.url("/mcp")).post(LIST).await.status, 401);
     assert_eq!(open(&world, "/mcp", ALICE).await.tools().await, ["who_mcp_up"]);
+}
+
+#[tokio::test]
+async fn fault_054_whoever_loses_his_key_loses_his_streams() {
+    let up = Fake::http(Script::default());
+    let servers = [("up", up.entry())];
+    let world = World::start(&guarded("", &servers)).await.ready().await;
+    let (alice, bob) = (open(&world, "/mcp", ALICE).await, open(&world, "/mcp", BOB).await);
+    let (mut of_alice, mut of_bob) = (alice.listen().await, bob.listen().await);
+    let modern = Modern::new(&world, "/mcp").with("x-api-key", BOB);
+    let (_, mut listening) = modern.listen(r#"{"toolsListChanged":true}"#).await;
+    let without = guarded("", &servers).replace(&format!(", bob: {BOB}"), "");
+    world.mount.save(&without);
+    assert_eq!(of_bob.next().await, None, "it ends");
+    // The next change is not told him any more.
+    up.change(|script| script.tools.push(crate::support::tool("more")));
+    world.mount.save(
+        &without.replace("mcpServers", "describeOrigin: false\nmcpServers").replace("/mcp\"", "/mcp?\""),
+    );
+    assert!(of_alice.next().await.unwrap().contains("list_changed"));
+    let last = listening.next().await.unwrap();
+    assert!(!last.contains("list_changed"), "{last}");
+    assert_eq!(listening.next().await, None);
+}
+
+#[tokio::test]
+async fn our_own_subcommands_show_a_key() {
+    let up = Fake::http(Script::default());
+    let world = World::start(&guarded("", &[("up", up.entry())])).await.ready().await;
+    let run = async |key: Option<&str>| {
+        let mut command = crate::support::program();
+        command.args(["tools", "--url", &world.url("/mcp")]).env_remove("TRUNKLINE_KEY");
+        if let Some(key) = key {
+            command.env("TRUNKLINE_KEY", key);
+        }
+        let output = command.output().await.unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, said) = run(Some(ALICE)).await;
+    assert!(code == Some(0) && said.contains("who_mcp_up"), "{said}");
+    for key in [None, Some("nonsense")] {
+        let (code, said) = run(key).await;
+        assert!(code == Some(1) && said.contains("TRUNKLINE_KEY"), "{said}");
+    }
 }

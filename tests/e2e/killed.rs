@@ -7,7 +7,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn a_killed_child_costs_its_own_call_only_and_comes_back() {
+async fn fault_089_a_killed_child_costs_its_own_call_only_and_comes_back() {
     let (other, up) = (Fake::http(Script::default()), Fake::stdio(Script::answering(|_| Reply::Stall)));
     let servers = entries(&[("other", other.entry()), ("up", up.entry())]);
     let world = World::start(&file("reconnectInterval: 1s", &servers)).await.ready().await;
@@ -56,7 +56,7 @@ async fn a_killed_child_costs_its_own_call_only_and_comes_back() {
 const NEARLY: Duration = Duration::from_millis(750);
 
 #[tokio::test]
-async fn a_child_that_always_dies_is_started_once_per_interval_whoever_calls() {
+async fn fault_089_a_child_that_always_dies_is_started_once_per_interval_whoever_calls() {
     const STARTS: usize = 5;
     let up = Fake::stdio(Script::default());
     let world =

@@ -92,7 +92,7 @@ async fn each_is_answered_by_the_client_whose_call_it_is() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_makes_the_leg_fail_and_not_the_call() {
+async fn fault_082_a_client_that_cannot_makes_the_leg_fail_and_not_the_call() {
     for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(asking());
         let world = World::start(&file("", &entries(&[("up", up.entry_with(r#", "interactive": true"#))])))
@@ -132,7 +132,7 @@ async fn a_client_without_a_stream_for_the_call_is_asked_on_its_own_stream() {
 }
 
 #[tokio::test]
-async fn an_answer_counts_only_from_the_client_that_was_asked() {
+async fn fault_082_an_answer_counts_only_from_the_client_that_was_asked() {
     let up = Fake::http(asking());
     let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
     let (asked, other) = (Client::able(&world, "/mcp", ALL).await, Client::able(&world, "/mcp", ALL).await);

@@ -23,7 +23,7 @@ async fn here(client: &Client) {
 }
 
 #[tokio::test]
-async fn an_older_server_is_found_out_or_named_and_its_stream_opened_again() {
+async fn fault_088_an_older_server_is_found_out_or_named_and_its_stream_opened_again() {
     for (more, refused) in [("", 1), (r#", "type": "sse""#, 0), (r#", "transport": "sse""#, 0)] {
         let up = Fake::sse(Script::default());
         let servers = entries(&[("up", up.entry_with(more))]);

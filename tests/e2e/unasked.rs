@@ -96,7 +96,7 @@ async fn a_leg_outside_of_calls_goes_to_the_only_client_of_its_link() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_outside_of_calls_makes_the_leg_fail() {
+async fn fault_082_a_client_that_cannot_be_asked_outside_of_calls_makes_the_leg_fail() {
     let up = Fake::stdio(Script::default());
     let servers = entries(&[("up", up.entry_with(r#", "interactive": true"#))]);
     let world = World::start(&file("", &servers)).await.ready().await;
@@ -115,7 +115,7 @@ async fn a_client_that_cannot_be_asked_outside_of_calls_makes_the_leg_fail() {
 }
 
 #[tokio::test]
-async fn on_a_shared_link_a_leg_goes_to_the_only_session_with_calls_or_fails() {
+async fn fault_082_on_a_shared_link_a_leg_goes_to_the_only_session_with_calls_or_fails() {
     let gate = CancellationToken::new();
     let up = Fake::stdio(gated(&gate));
     let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
@@ -202,7 +202,7 @@ async fn log_messages_of_a_child_come_with_their_call_and_before_its_answer() {
 }
 
 #[tokio::test]
-async fn a_flood_of_one_server_does_not_drown_what_others_tell() {
+async fn fault_081_a_flood_of_one_server_does_not_drown_what_others_tell() {
     let (flood, up) =
         (Fake::stdio(Script::default()), Fake::stdio(Script { tells: true, ..Script::default() }));
     let servers = entries(&[("flood", flood.entry()), ("up", up.entry())]);

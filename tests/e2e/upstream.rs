@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn a_lost_session_is_opened_again_once_and_the_calls_sent_again() {
+async fn fault_075_a_lost_session_is_opened_again_once_and_the_calls_sent_again() {
     // One link for all; or the keeper's, which does not notice, and the client's own.
     for (scope, links) in [("shared", 1), ("auto", 2)] {
         a_lost_session_is_opened_again_once(scope, links).await;
@@ -75,24 +75,33 @@ async fn a_server_that_wants_credentials_says_so_everywhere() {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_not_down_and_its_retry_after_is_passed_on() {
+async fn fault_073_a_busy_server_is_not_down_and_gets_the_pause_it_asks_for() {
     for code in [429, 503] {
         let up =
-            Fake::http(Script::answering(move |_| Reply::Status(code, vec![("retry-after", "7".into())])));
+            Fake::http(Script::answering(move |_| Reply::Status(code, vec![("retry-after", "2".into())])));
         let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
         let client = Client::open(&world, "/mcp").await;
         let answer = client.call("who_mcp_up", "{}").await;
         assert_eq!(answer["result"]["isError"], true, "{answer}");
-        assert_eq!(answer["result"]["_meta"]["trunkline/retryAfterMs"], 7000, "{answer}");
+        assert_eq!(answer["result"]["_meta"]["trunkline/retryAfterMs"], 2000, "{answer}");
+        let asked = up.seen_of("tools/call")[0].at.unwrap();
         assert_eq!(world.server("up").await["state"], "ready");
         up.change(|script| *script = Script::default());
-        assert_eq!(client.call("who_mcp_up", "{}").await["result"]["content"][0]["text"], "here");
-        assert_eq!(up.seen_of("initialize").len(), 1);
+        until("it is asked again", async || {
+            let answer = client.call("who_mcp_up", "{}").await;
+            (answer["result"]["content"][0]["text"] == "here").then_some(())
+        })
+        .await;
+        let asked_again = up.seen_of("tools/call").last().unwrap().at.unwrap();
+        assert!(asked_again - asked >= Duration::from_secs(2), "{:?}", asked_again - asked);
+        assert_eq!((up.seen_of("tools/call").len(), up.seen_of("initialize").len()), (2, 1));
+        let turned = r#"trunkline_upstream_calls_turned_away_total{reason="retry_after",server="up"}"#;
+        assert!(world.metric(turned).await >= 1.0);
     }
 }
 
 #[tokio::test]
-async fn all_pages_are_followed_and_a_circle_ends_and_is_seen() {
+async fn fault_083_all_pages_are_followed_and_a_circle_ends_and_is_seen() {
     let page = |name: &str, next: &str| format!(r#"{{"tools":[{}]{next}}}"#, tool(name));
     let paged = Fake::http(Script {
         list: Some(Arc::new(move |cursor| match cursor.as_deref() {
@@ -185,7 +194,7 @@ async fn a_stream_cut_in_the_middle_costs_its_own_call_only() {
 }
 
 #[tokio::test]
-async fn a_servers_own_requests_are_answered() {
+async fn fault_082_a_servers_own_requests_are_answered() {
     for make in [Fake::http, Fake::sse, Fake::stdio] {
         let up = make(Script { tells: true, ..Script::default() });
         let _world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;

@@ -50,7 +50,12 @@ impl Mount {
 
     /// A mounted `ConfigMap` whose file says `text`.
     pub(crate) fn swapped(text: &str) -> Self {
-        let mut mount = Self { folder: tempfile::tempdir().unwrap(), swaps: 0 };
+        Self::swapped_in(&std::env::temp_dir(), text)
+    }
+
+    /// As [`swapped`](Self::swapped), a folder inside of `parent`.
+    pub(crate) fn swapped_in(parent: &Path, text: &str) -> Self {
+        let mut mount = Self { folder: tempfile::tempdir_in(parent).unwrap(), swaps: 0 };
         mount.swap(text);
         symlink("..data/config.yaml", mount.file()).unwrap();
         mount

@@ -58,6 +58,8 @@ pub(crate) struct Seen {
     pub(crate) text: String,
     /// The HTTP headers.
     pub(crate) headers: HeaderMap,
+    /// The path and query.
+    pub(crate) path: String,
     /// When.
     pub(crate) at: Option<Instant>,
 }
@@ -92,11 +94,14 @@ impl Seen {
         let head = serde_json::from_str::<Head<'_>>(&text).ok();
         let (id, method) =
             head.map_or((None, String::new()), |head| (head.id.map(|id| id.get().to_owned()), head.method));
-        Self { kind: kind.into(), method, id, text, headers, at: Some(Instant::now()) }
+        Self { kind: kind.into(), method, id, text, headers, at: Some(Instant::now()), ..Self::default() }
     }
 
     /// The answer of a well-behaved server.
     pub(super) fn reply(&self, script: &Script) -> Reply {
+        if let Some(reply) = script.overrule.as_ref().and_then(|overrule| overrule(self)) {
+            return reply;
+        }
         match self.method.as_str() {
             "initialize" | "subscriptions/listen" if script.discovery.is_some() => {
                 Reply::Text(UNKNOWN.into())
@@ -108,9 +113,10 @@ impl Seen {
                 ]),
                 None => Reply::Result(script.hello()),
             },
-            "tools/list" => {
-                Reply::Result(script.listing(self.params()["cursor"].as_str().map(str::to_owned)))
-            }
+            "tools/list" => match &script.listing {
+                Some(listing) => listing(self),
+                None => Reply::Result(script.listed(self.params()["cursor"].as_str().map(str::to_owned))),
+            },
             "tools/call" => (script.call)(self),
             "ping" => Reply::Result("{}".into()),
             "server/discover" if script.discovering.is_some() => {

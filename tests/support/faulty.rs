@@ -29,6 +29,8 @@ pub(crate) enum Act {
     Rest(Duration),
     /// Says nothing more, and reads on.
     Silence,
+    /// Waits for the next request, and closes the connection without a word.
+    HangUp,
     /// Ends what we say, and reads on.
     HalfClose,
     /// Closes the connection.
@@ -101,6 +103,10 @@ impl Act {
             }
             Self::Silence => {
                 gone(to).await;
+                false
+            }
+            Self::HangUp => {
+                let _unread = to.read(&mut [0; 64]).await;
                 false
             }
             Self::HalfClose => to.shutdown().await.is_ok(),

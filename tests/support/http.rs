@@ -47,7 +47,8 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Answer {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8(body.to_vec()).unwrap();
-    let seen = Seen::new(head.method.as_str(), text, head.headers);
+    let path = head.uri.to_string();
+    let seen = Seen { path, ..Seen::new(head.method.as_str(), text, head.headers) };
     shared.note(seen.clone());
     let script = shared.script();
     if let Some(refusal) = script.refusal {

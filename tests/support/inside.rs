@@ -39,14 +39,20 @@ impl Inside {
             let metrics = counted;
             let fleet = Fleet::spawn(config.clone(), metrics.clone()).await;
             fleet.first_round().await;
-            let server = Arc::new(Server::new(Vec::new()));
+            let server = Arc::new(Server::new(
+                Vec::new(),
+                &config.limits,
+                metrics.clone(),
+                fleet.memory().clone(),
+                None,
+            ));
             let keys = Arc::new(Keyring::random());
             let clock = Arc::new(Clock::default());
             started.spawn(clock.clone().run(CancellationToken::new()));
             let endpoint = Arc::new(Endpoint {
                 bound,
                 clock: clock.clone(),
-                relay: Relay::new(fleet.clone(), clock.clone(), keys.clone()),
+                relay: Relay::new(fleet.clone(), clock.clone(), keys.clone(), metrics.clone()),
                 sessions: Sessions::new(&config.limits, keys.clone(), metrics.clone()),
                 fleet,
                 metrics,

@@ -10,6 +10,11 @@ use nix::sched::CloneFlags;
 /// Says that `test` was not run, and why; `tests/run` prints it.
 pub(crate) fn skip(test: &str, why: &str) {
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} cannot be run here: {why}");
+    name(test, why);
+}
+
+/// As [`skip`], where no machine has everything: nothing fails for it.
+pub(crate) fn name(test: &str, why: &str) {
     eprintln!("skipped {test}: {why}");
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped");
     let file = OpenOptions::new().create(true).append(true).open(path);

@@ -17,6 +17,11 @@ pub(crate) fn rss(pid: u32) -> usize {
     status(pid, "VmRSS:").unwrap_or_default()
 }
 
+/// The most that its resident memory ever was, in KiB.
+pub(crate) fn peak(pid: u32) -> usize {
+    status(pid, "VmHWM:").unwrap_or_default()
+}
+
 /// Its children, zombies as well.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();

@@ -11,6 +11,9 @@ use super::{Act, Seen};
 /// How a server answers one method.
 pub(crate) type Answering = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
 
+/// Answers some requests.
+pub(crate) type Overruling = Arc<dyn Fn(&Seen) -> Option<Reply> + Send + Sync>;
+
 /// What a fake server says. Tests change it while it runs.
 #[derive(Clone)]
 pub(crate) struct Script {
@@ -18,6 +21,8 @@ pub(crate) struct Script {
     pub(crate) tools: Vec<String>,
     /// The result of `tools/list` for a cursor, in place of `tools`.
     pub(crate) list: Option<Arc<dyn Fn(Option<String>) -> String + Send + Sync>>,
+    /// The answer to `tools/list`, in place of both.
+    pub(crate) listing: Option<Answering>,
     /// Its prompts, resources and resource templates, raw.
     pub(crate) prompts: Vec<String>,
     pub(crate) resources: Vec<String>,
@@ -42,6 +47,8 @@ pub(crate) struct Script {
     pub(crate) tells: bool,
     /// Over HTTP: the answer to whoever asks for that stream, in place of it.
     pub(crate) stream: Option<Answering>,
+    /// What a request gets, in place of all else, where it gives something.
+    pub(crate) overrule: Option<Overruling>,
     /// What every message gets, in place of all else.
     pub(crate) refusal: Option<Reply>,
 }
@@ -93,10 +100,12 @@ impl Default for Script {
             greets_after: None,
             other: Arc::new(|seen| panic!("unexpected {}", seen.method)),
             list: None,
+            listing: None,
             call: Arc::new(|_| Reply::Result(text("here"))),
             sessions: false,
             tells: false,
             stream: None,
+            overrule: None,
             refusal: None,
         }
     }
@@ -118,7 +127,7 @@ impl Script {
         )
     }
 
-    pub(super) fn listing(&self, cursor: Option<String>) -> String {
+    pub(super) fn listed(&self, cursor: Option<String>) -> String {
         match &self.list {
             Some(list) => list(cursor),
             None => format!(r#"{{"tools":[{}]}}"#, self.tools.join(",")),

@@ -67,6 +67,16 @@ impl World {
         format!("http://{}{path}", self.bound)
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.bound
+    }
+
+    /// Where operators ask.
+    pub(crate) fn operators(&self) -> SocketAddr {
+        self.admin
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
     }

@@ -10,7 +10,7 @@ const PAGES: Audience = Audience { modern: false, ui: true };
 
 /// Server a's tools as `audience` reads them.
 fn read(catalog: &Catalog, audience: Audience) -> Bytes {
-    catalog.list(&one("a"), Feature::Tool, audience, None).unwrap()
+    catalog.list(&one("a"), Feature::Tool, audience, Start::default()).unwrap()
 }
 
 /// As `audience` reads a tool without its brackets.
@@ -95,7 +95,7 @@ fn pages_pass_over_what_is_hidden() {
     let all = |audience| {
         let (mut names, mut cursor) = (vec![], None::<String>);
         loop {
-            let page = catalog.list(&one("a"), Feature::Tool, audience, cursor.as_deref()).unwrap();
+            let page = catalog.list(&one("a"), Feature::Tool, audience, start(cursor.as_deref())).unwrap();
             let page: Value = serde_json::from_slice(&page).unwrap();
             let [tool] = &page["tools"].as_array().unwrap()[..] else { panic!("{page}") };
             names.push(tool["name"].as_str().unwrap().to_owned());

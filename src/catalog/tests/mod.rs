@@ -50,7 +50,7 @@ fn catalog<const N: usize>(servers: [(Server, &str); N]) -> Catalog {
 }
 
 fn list(catalog: &Catalog, view: &View, feature: Feature) -> Bytes {
-    catalog.list(view, feature, Audience::default(), None).unwrap()
+    catalog.list(view, feature, Audience::default(), Start::default()).unwrap()
 }
 
 fn tools(catalog: &Catalog, view: &View) -> Bytes {
@@ -137,16 +137,21 @@ fn pages_end_whatever_the_server_does() {
     let mut pages = Pages::new(Feature::Tool);
     assert_eq!(pages.add(&page("\"\"", "a"), budget), Ok(Turn::Next("\"\"".into())));
     assert_eq!(pages.add(&page("\"\"", "b"), budget), Ok(Turn::Done));
-    assert_eq!(pages.finish().cut, Some("the server repeats a cursor"));
+    assert_eq!(pages.finish().cut(), Some("the server repeats a cursor"));
     let mut pages = Pages::new(Feature::Tool);
     for at in 0..2 {
         pages.add(&page(&format!("\"{at}\""), "a"), budget).unwrap();
     }
     assert_eq!(pages.add(&page("\"9\"", "a"), budget), Ok(Turn::Done));
     let listing = pages.finish();
-    assert_eq!((listing.of(Feature::Tool).len(), listing.cut), (1, Some("more pages than the limit")));
+    assert_eq!((listing.of(Feature::Tool).len(), listing.cut()), (1, Some("more pages than the limit")));
     let mut pages = Pages::new(Feature::Tool);
     assert_eq!(pages.add(&page("null", &"x".repeat(2000)), budget), Ok(Turn::Done));
-    assert!(pages.finish().cut.is_some());
+    assert!(pages.finish().cut().is_some());
     assert!(Pages::new(Feature::Tool).add(&"{}".into(), budget).is_err());
+}
+
+/// From `cursor` on, for anybody.
+fn start(cursor: Option<&str>) -> Start<'_> {
+    Start { cursor, principal: None }
 }

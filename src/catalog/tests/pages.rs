@@ -14,7 +14,7 @@ fn paged(names: &[String], size: usize) -> Catalog {
 
 /// The names on a page, and the cursor of the next.
 fn page(catalog: &Catalog, cursor: Option<&str>) -> (Vec<String>, Option<String>) {
-    let text = catalog.list(&one("a"), Feature::Tool, Audience::default(), cursor).unwrap();
+    let text = catalog.list(&one("a"), Feature::Tool, Audience::default(), start(cursor)).unwrap();
     let page: serde_json::Value = serde_json::from_slice(&text).unwrap();
     let name = |tool: &serde_json::Value| tool["name"].as_str().unwrap().to_owned();
     let names = page["tools"].as_array().unwrap().iter().map(name).collect();
@@ -73,17 +73,20 @@ fn a_cursor_of_another_list_or_of_nobody_is_refused() {
     let catalog = paged(&names(&["a", "b"]), 1);
     let (_, cursor) = page(&catalog, None);
     let cursor = cursor.unwrap();
-    assert!(catalog.list(&one("a"), Feature::Tool, Audience::default(), Some(&cursor)).is_ok());
-    assert_eq!(catalog.list(&one("a"), Feature::Prompt, Audience::default(), Some(&cursor)), Err(BadCursor));
+    assert!(catalog.list(&one("a"), Feature::Tool, Audience::default(), start(Some(&cursor))).is_ok());
     assert_eq!(
-        catalog.list(&one("nobody"), Feature::Tool, Audience::default(), Some(&cursor)),
+        catalog.list(&one("a"), Feature::Prompt, Audience::default(), start(Some(&cursor))),
+        Err(BadCursor)
+    );
+    assert_eq!(
+        catalog.list(&one("nobody"), Feature::Tool, Audience::default(), start(Some(&cursor))),
         Err(BadCursor)
     );
     for garbage in
         ["", "x", "djE", "djF8dG9vbHM", "djF8dG9vbHN8YXxi", cursor.get(1..).unwrap(), &"A".repeat(100_000)]
     {
         assert_eq!(
-            catalog.list(&one("a"), Feature::Tool, Audience::default(), Some(garbage)),
+            catalog.list(&one("a"), Feature::Tool, Audience::default(), start(Some(garbage))),
             Err(BadCursor),
             "{garbage:.20}"
         );
@@ -97,4 +100,21 @@ fn without_a_page_size_a_list_is_one_page() {
     assert_eq!(page(&catalog, None), (names(&["a", "b"]), None));
     let (_, cursor) = page(&paged(&names(&["a", "b"]), 1), None);
     assert_eq!(page(&catalog, cursor.as_deref()), (names(&["b"]), None), "one from before a reload");
+}
+
+#[test]
+fn a_cursor_is_good_for_those_only_to_whom_it_was_given() {
+    let catalog = paged(&names(&["a", "b"]), 1);
+    let list = |cursor: Option<&str>, principal: Option<&str>| {
+        catalog.list(&one("a"), Feature::Tool, Audience::default(), Start { cursor, principal })
+    };
+    let cursor = |principal: Option<&str>| {
+        let page: serde_json::Value = serde_json::from_slice(&list(None, principal).unwrap()).unwrap();
+        page["nextCursor"].as_str().unwrap().to_owned()
+    };
+    let all = [None, Some("keys alice"), Some("keys bob")];
+    for (giver, taker) in all.into_iter().flat_map(|giver| all.map(|taker| (giver, taker))) {
+        let taken = list(Some(&cursor(giver)), taker);
+        assert_eq!(taken.is_ok(), giver == taker, "{giver:?} {taker:?}");
+    }
 }

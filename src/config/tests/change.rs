@@ -89,6 +89,9 @@ fn settings_and_addresses() {
     assert_eq!(Change::between(&old, &Config { views, ..Config::default() }), settings);
     let keyed = Config { session_keys: vec![[1; 32]], ..Config::default() };
     assert_eq!(Change::between(&old, &keyed), Change { session_keys: true, ..Change::default() });
+    let tls = Some(EdgeTls { cert: "a".into(), key: "b".into(), client_ca: None });
+    let change = Change::between(&old, &Config { tls, ..Config::default() });
+    assert_eq!(change, Change { needs_restart: vec!["tls"], ..Change::default() });
     let limits = Limits { sessions: 1, ..Limits::default() };
     let change = Change::between(&old, &Config { limits, ..Config::default() });
     assert_eq!(change, Change { needs_restart: vec!["limits"], ..Change::default() });

@@ -185,6 +185,14 @@ fn every_setting_arrives() {
         sessions: 10,
         session_idle: Duration::from_secs(3600),
         calls_per_session: 2,
+        calls: 30,
+        streams: 5,
+        client_connections: 7,
+        buffers: Some(8 << 20),
+        header_timeout: Duration::from_secs(3),
+        body_timeout: Duration::from_secs(4),
+        write_timeout: Duration::from_secs(5),
+        calls_per_server: 7,
         connections: Some(3),
         connection_idle: Duration::from_secs(20),
         holds: 20,
@@ -198,9 +206,11 @@ fn every_setting_arrives() {
     };
     assert_eq!(config.limits, want);
     assert_eq!(config.session_keys, [[1; 32], [255; 32]]);
-    assert_eq!(files.len(), 5, "{files:?}"); // a secret, three certificates and keys
+    let pem = PathBuf::from(format!("{DIRECTORY}/good.pem"));
+    assert_eq!(config.tls, Some(EdgeTls { cert: pem.clone(), key: pem.clone(), client_ca: Some(pem) }));
+    assert_eq!(files.len(), 8, "{files:?}"); // a secret, six certificates and keys, what seals
     let told: Vec<_> = notes.iter().map(|note| (note.line, note.severity)).collect();
-    assert_eq!(told, [(45, Severity::Warning), (60, Severity::Warning), (62, Severity::Warning)]);
+    assert_eq!(told, [(53, Severity::Warning), (68, Severity::Warning), (70, Severity::Warning)]);
     let web = config.servers.values().find(|server| server.key == "web").unwrap();
     assert_eq!((config.page_size, config.views.len()), (Some(100), 2));
     assert_eq!(config.views["both"], ViewRules::default());
@@ -242,6 +252,10 @@ fn every_setting_of_a_server_arrives() {
         (web.scope, web.interactive, web.replay, web.uri_mode),
         (Scope::Session, true, true, UriMode::Prefixed)
     );
+    let breaker = Breaker { failures: 5, window: Duration::from_secs(60), open: Duration::from_secs(2) };
+    let care =
+        Care { breaker: Some(breaker), retry: Retry::Idempotent, calls: Some(9), message: Some(1 << 20) };
+    assert_eq!((web.care, own.care), (care, Care { breaker: None, ..Care::default() }));
     assert_eq!((web.owns.as_slice(), &web.instructions), (&["web://*".into()][..], &Instructions::None));
     let root = |uri: &str, name: Option<&str>| Root { uri: uri.into(), name: name.map(Into::into) };
     let want = [

@@ -3,6 +3,7 @@
 mod change;
 mod fixtures;
 mod hostile;
+mod personal;
 mod schema;
 mod secrets;
 

@@ -2,7 +2,9 @@
 
 use serde_json::{Value as Json, json};
 
-use super::super::keys::{ADMIN, AUTH, Fate, Key, LIMITS, ROOT, SERVER, TLS, TOOLS, TOP, VIEW, VIEW_TOOLS};
+use super::super::keys::{
+    ADMIN, AUTH, BREAKER, Fate, Key, LIMITS, ROOT, SERVER, SERVER_LIMITS, TLS, TOOLS, TOP, VIEW, VIEW_TOOLS,
+};
 use super::super::node::{self, Node, Value};
 use super::super::schema;
 use super::{Fake, folder, lines, name};
@@ -57,7 +59,9 @@ fn every_file_in_config_fits() {
 /// Every key with a document that is good without it, and where in that it belongs.
 fn places() -> Vec<(&'static Key, Json, &'static str)> {
     let server = |inner: Json| json!({"mcpServers": {"a": inner}});
-    let url = server(json!({"url": "http://h/", "tools": {}, "tls": {}, "roots": [{"uri": "/"}]}));
+    let url = server(
+        json!({"url": "http://h/", "tools": {}, "tls": {}, "breaker": {}, "limits": {}, "roots": [{"uri": "/"}]}),
+    );
     let command = server(json!({"command": "x"}));
     let top = json!({"mcpServers": {}, "admin": {}, "limits": {}, "views": {"v": {"tools": {}}}});
     let guarded = json!({"mcpServers": {}, "auth": {"keys": {"alice": "a-key-of-some-length"}}});
@@ -70,6 +74,8 @@ fn places() -> Vec<(&'static Key, Json, &'static str)> {
         (SERVER, &command, "/mcpServers/a"),
         (TOOLS, &url, "/mcpServers/a/tools"),
         (TLS, &url, "/mcpServers/a/tls"),
+        (BREAKER, &url, "/mcpServers/a/breaker"),
+        (SERVER_LIMITS, &url, "/mcpServers/a/limits"),
         (ROOT, &url, "/mcpServers/a/roots/0"),
         (VIEW, &top, "/views/v"),
         (VIEW_TOOLS, &top, "/views/v/tools"),
@@ -95,13 +101,24 @@ fn schema_and_parser_agree_on_every_key() {
         "suffix",
         "prefixed",
         "auto",
+        "never",
         "127.0.0.1:5",
         "http://h/",
         "${FLAG}",
     ];
     let key = json!({"keys": {"alice": "a-key-of-some-length"}}); // whoever asks for keys must have one
-    let others =
-        [json!(true), json!(64), json!(["a"]), json!([["a"]]), json!({"a": "b"}), json!([]), json!({}), key];
+    let pem = json!({"cert": "good.pem", "key": "good.pem"}); // and whoever asks for TLS a certificate
+    let others = [
+        json!(true),
+        json!(64),
+        json!(["a"]),
+        json!([["a"]]),
+        json!({"a": "b"}),
+        json!([]),
+        json!({}),
+        key,
+        pem,
+    ];
     let samples: Vec<Json> = words.into_iter().map(Json::from).chain(others).collect();
     let mut fake = Fake::new();
     fake.variables.insert("FLAG", "true".into());

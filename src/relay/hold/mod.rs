@@ -109,7 +109,7 @@ impl Relay {
         let script = if let Some(State::Again(script)) = &state { script.clone() } else { Script::default() };
         let call = match self.started(caller, message, true, state, run) {
             Ok(call) => call,
-            Err(answer) => return Handled::Now(answer),
+            Err(unbegun) => return unbegun,
         };
         if !caller.session.abilities().any() {
             return Handled::Later(call);
@@ -137,7 +137,7 @@ impl Relay {
         let id = request.id().unwrap_or_default();
         let guard = match caller.session.begin(&id) {
             Ok(guard) => guard,
-            Err(error) => return Handled::Now(Refusal::Begin(error).answer(Some(&id))),
+            Err(error) => return Handled::unbegun(error, &id),
         };
         let relay = self.clone();
         Handled::Later(Call::start(&self.orphans, |asides| async move {

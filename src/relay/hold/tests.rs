@@ -26,7 +26,12 @@ impl World {
         let sessions = Sessions::new(&config.limits, keys.clone(), metrics.clone());
         let fleet = Fleet::spawn(config, metrics.clone()).await;
         let upstream = fleet.snapshot().upstreams.values().next().unwrap().clone();
-        Self { relay: Relay::new(fleet, Arc::new(Clock::default()), keys), upstream, sessions, metrics }
+        Self {
+            relay: Relay::new(fleet, Arc::new(Clock::default()), keys, metrics.clone()),
+            upstream,
+            sessions,
+            metrics,
+        }
     }
 
     fn guest(&self, level: Option<Level>) -> Caller {
@@ -108,7 +113,7 @@ fn with(state: &str, responses: &str) -> String {
 async fn answer(handled: Handled) -> (Vec<Bytes>, Option<Message>) {
     let mut asides = Vec::new();
     let mut call = match handled {
-        Handled::Now(answer) => return (asides, Message::parse(answer, 64).ok()),
+        Handled::Now(answer) | Handled::Busy(answer) => return (asides, Message::parse(answer, 64).ok()),
         Handled::Later(call) => call,
         Handled::Accepted => panic!(),
     };

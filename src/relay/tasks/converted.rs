@@ -54,7 +54,7 @@ impl Request {
 
     /// Whether others than the client that started it can reach a task of `server`.
     pub(in crate::relay) fn shares_tasks(server: &Server) -> bool {
-        !server.interactive && server.scope != Scope::Session
+        !server.interactive && !matches!(server.scope, Scope::Session | Scope::Request)
     }
 
     /// Starts the tool as a task, and answers with that.

@@ -40,7 +40,7 @@ impl Request {
         let Some((result, task)) = started else { return Ok(created) };
         let id = result.get(task.id.clone()).unwrap_or_default();
         let done = self.watched(upstream, server, id, task.clone(), last).await;
-        if matches!(done, Err(Broken::Cancelled | Broken::Silent(_) | Broken::Ending)) {
+        if matches!(done, Err(Broken::Cancelled | Broken::Silent(_) | Broken::Overdue(_) | Broken::Ending)) {
             self.end_task(upstream, id);
         }
         done
@@ -59,7 +59,7 @@ impl Request {
         loop {
             let left = last.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Broken::Silent(server.max_total));
+                return Err(Broken::Overdue(server.max_total));
             }
             // What it asks for is there at once.
             if task.status == TaskStatus::Working {

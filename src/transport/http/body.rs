@@ -13,6 +13,7 @@ use hyper::body::{Body as _, Incoming};
 use super::lease::Lease;
 use super::pool::Pool;
 use super::{CLOSED, Http};
+use crate::memory::Held;
 use crate::transport::text::reason;
 use crate::transport::{Failure, Sizes, batch};
 use crate::wire::{Event, Message, SseDecoder};
@@ -98,11 +99,12 @@ pub(super) struct Whole {
     first: Bytes,
     more: BytesMut,
     limit: usize,
+    held: Option<Held>,
 }
 
 impl Whole {
     pub(super) fn new(body: Body, limit: usize) -> Self {
-        Self { body, first: Bytes::new(), more: BytesMut::new(), limit }
+        Self { body, first: Bytes::new(), more: BytesMut::new(), limit, held: None }
     }
 
     /// The whole body.
@@ -112,8 +114,12 @@ impl Whole {
             return Err(Failure::TooLarge(self.limit));
         }
         while let Some(chunk) = self.body.chunk(pool).await? {
-            if self.first.len() + self.more.len() + chunk.len() > self.limit {
+            let len = self.first.len() + self.more.len() + chunk.len();
+            if len > self.limit {
                 return Err(Failure::TooLarge(self.limit));
+            }
+            if !pool.memory.account(&mut self.held, len) {
+                return Err(no_room());
             }
             if self.first.is_empty() && self.more.is_empty() {
                 self.first = chunk;
@@ -140,12 +146,13 @@ pub(super) struct Events {
     decoder: SseDecoder,
     ready: VecDeque<Message>,
     depth: usize,
+    held: Option<Held>,
 }
 
 impl Events {
     pub(super) fn new(body: Body, sizes: Sizes) -> Self {
         let decoder = SseDecoder::new(sizes.message);
-        Self { body, decoder, ready: VecDeque::new(), depth: sizes.depth }
+        Self { body, decoder, ready: VecDeque::new(), depth: sizes.depth, held: None }
     }
 
     /// The next message; `None` where the stream ended as it should.
@@ -163,10 +170,27 @@ impl Events {
         }
     }
 
+    /// As [`next`](Self::next), where events that are no messages are passed over: what else comes has nothing to do with
+    /// them.
+    pub(super) async fn next_sound(&mut self, http: &Http) -> Result<Option<Message>, Failure> {
+        loop {
+            match self.next(http).await {
+                Err(Failure::Garbage(why)) => {
+                    http.tally.skip();
+                    tracing::debug!("an event that is no message: {why}");
+                }
+                next => return next,
+            }
+        }
+    }
+
     /// The next event, whatever its kind; `None` where the stream ended as it should.
     pub(super) async fn event(&mut self, pool: &Arc<Pool>) -> Result<Option<Event>, Failure> {
         loop {
             let event = self.decoder.next_event().map_err(|too_long| Failure::TooLarge(too_long.0))?;
+            if !pool.memory.account(&mut self.held, self.decoder.held()) {
+                return Err(no_room());
+            }
             if event.is_some() {
                 return Ok(event);
             }
@@ -190,6 +214,11 @@ impl Events {
     pub(super) fn into_body(self) -> Body {
         self.body
     }
+}
+
+/// Too many large answers come at once.
+fn no_room() -> Failure {
+    Failure::Cut("its answer is too large beside the others that are on their way; try again".into())
 }
 
 /// Reads what is left of a body that nobody wants, so that its connection can be used again.

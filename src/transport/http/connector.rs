@@ -5,11 +5,15 @@ use std::time::Duration;
 use hyper::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
+#[cfg(not(test))]
+use hyper_util::client::legacy::connect::dns::GaiResolver as Resolver;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+#[cfg(test)]
+use super::dns_tests::Resolver;
 use crate::transport::Failure;
 use crate::transport::text::reason;
 
@@ -29,13 +33,13 @@ pub(super) type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
 #[derive(Debug)]
 pub(super) struct Connector {
     server: Uri,
-    connector: HttpsConnector<HttpConnector>,
+    connector: HttpsConnector<HttpConnector<Resolver>>,
 }
 
 impl Connector {
     /// For the server of `uri`, whatever its path.
     pub(super) fn new(uri: &Uri, tls: ClientConfig) -> Self {
-        let mut tcp = HttpConnector::new();
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::new());
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(TCP_CONNECT));

@@ -110,7 +110,7 @@ impl Exchange {
                 Stage::Streaming(events) => match events.next(&self.http).await {
                     Ok(Some(message)) => match self.role(&message) {
                         Role::Aside => return Ok(message),
-                        Role::Stray => self.http.tally.stray.add(1),
+                        Role::Stray => self.http.tally.stray(),
                         Role::Answer => return Ok(self.finish(message)),
                     },
                     Ok(None) => self.pause(Failure::Cut("the stream ended without an answer".into()))?,
@@ -208,7 +208,7 @@ impl Exchange {
         let each = batch::each(text.clone(), self.http.sizes.depth, |message| match self.role(&message) {
             Role::Aside => told.push_back(message),
             Role::Answer if answer.is_none() => answer = Some(message),
-            Role::Answer | Role::Stray => self.http.tally.stray.add(1),
+            Role::Answer | Role::Stray => self.http.tally.stray(),
         });
         each.map_err(|why| batch::garbage(text, &why, &self.http.secrets.load()))?;
         if told.is_empty() && answer.is_some() {

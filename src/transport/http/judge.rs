@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_are_bounded() {
+    fn fault_091_pauses_are_bounded() {
         assert_eq!(pause("7"), Some(Duration::from_secs(7)));
         assert_eq!(pause("99999999999"), Some(LONGEST_PAUSE));
         assert_eq!(pause("Tue, 31 Dec 2199 23:59:59 GMT"), Some(LONGEST_PAUSE));

@@ -7,6 +7,8 @@
 mod asking;
 mod body;
 mod connector;
+#[cfg(test)]
+mod dns_tests;
 mod exchange;
 mod head;
 mod http1;
@@ -52,6 +54,7 @@ use super::text::Secrets;
 use super::{Failure, Sizes};
 use crate::config;
 use crate::mcp::{Letter, Revision};
+use crate::memory::Memory;
 
 /// Redirects followed for one message.
 const HOPS: u8 = 3;
@@ -77,12 +80,18 @@ pub(super) struct Http {
 }
 
 impl Http {
-    pub(super) fn new(http: &config::Http, secrets: &[String], tls: ClientConfig, sizes: Sizes) -> Self {
+    pub(super) fn new(
+        http: &config::Http,
+        secrets: &[String],
+        tls: ClientConfig,
+        sizes: Sizes,
+        memory: &Arc<Memory>,
+    ) -> Self {
         let headers = http.headers.iter().filter_map(|(_, value)| value.to_str().ok());
         let secrets = headers.chain(query_of(&http.url)).chain(secrets.iter().map(String::as_str));
         let tasks = Tasks::default();
         Self {
-            pool: Arc::new(Pool::new(Connector::new(&http.url, tls), tasks.clone())),
+            pool: Arc::new(Pool::new(Connector::new(&http.url, tls), tasks.clone(), memory.clone())),
             tasks,
             head: ArcSwap::from_pointee(Head::new(http)),
             sizes,

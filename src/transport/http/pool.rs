@@ -16,6 +16,7 @@ use super::http1::Http1;
 use super::idle::Idle;
 use super::lease::Lease;
 use super::tasks::Tasks;
+use crate::memory::Memory;
 use crate::transport::Failure;
 use crate::transport::text::reason;
 
@@ -29,6 +30,8 @@ pub(super) const IDLE_TICKS: u32 = 3;
 /// kept as calls were in flight at once, until they were unused for a while.
 #[derive(Debug)]
 pub(super) struct Pool {
+    /// Where what is read counts.
+    pub(super) memory: Arc<Memory>,
     connector: Connector,
     tasks: Tasks,
     idle: Idle,
@@ -46,8 +49,9 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(connector: Connector, tasks: Tasks) -> Self {
+    pub(super) fn new(connector: Connector, tasks: Tasks, memory: Arc<Memory>) -> Self {
         Self {
+            memory,
             connector,
             tasks,
             idle: Idle::new(),

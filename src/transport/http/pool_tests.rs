@@ -14,6 +14,7 @@ use super::http1::Http1;
 use super::lease::Lease;
 use super::pool::{IDLE_TICKS, TICK};
 use crate::config::Reach;
+use crate::memory::Memory;
 use crate::transport::Failure;
 use crate::transport::testing::{
     Connection, EVENTS, Peer, SIZES, call, chunk, http as reach, json, response, result,
@@ -21,7 +22,7 @@ use crate::transport::testing::{
 
 fn http(peer: &Peer) -> Arc<Http> {
     let Reach::Http(config) = reach(&peer.uri) else { unreachable!() };
-    Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES))
+    Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES, &Memory::new(None)))
 }
 
 async fn ask(http: &Arc<Http>, id: u64) -> Result<u64, Failure> {
@@ -204,7 +205,8 @@ async fn a_request_that_may_come_twice_is_sent_again_wherever_it_broke() {
 async fn a_call_that_waits_for_a_connection_takes_one_that_becomes_free() {
     let peer = Peer::new().await; // takes no TLS handshake
     let Reach::Http(config) = reach(&peer.uri.replace("http:", "https:")) else { unreachable!() };
-    let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
+    let http =
+        Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES, &Memory::new(None)));
     let (lease, mut far) = by_hand(&http);
     let freeing = async {
         while http.pool.waiting() == 0 {
@@ -235,7 +237,8 @@ async fn cut_after(answer: Option<&str>) -> Failure {
     else {
         unreachable!()
     };
-    let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
+    let http =
+        Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES, &Memory::new(None)));
     let mut exchange = http.request(1, call(1).into()).unwrap();
     let mut connection = None;
     let begun = async {

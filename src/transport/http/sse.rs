@@ -52,6 +52,7 @@ impl Sse {
         };
         let events = opening.await.map_err(|failure| http.told(failure))?;
         let table = Arc::new(Table::new());
+        table.tally.show_with(&http.tally);
         let reader = Reader {
             events,
             pool: Arc::clone(&http.pool), // and not `http`, which would never be dropped then
@@ -153,7 +154,7 @@ impl Reader {
     fn take(&self, text: &Bytes, allowance: &mut Allowance) {
         let table = &self.table.0;
         if let Err(why) = batch::each(text.clone(), self.depth, |message| table.route(message)) {
-            table.tally.skipped.add(1);
+            table.tally.skip();
             if let Some(more) = allowance.take(1) {
                 let text = self.secrets.plain(text, SHORT);
                 tracing::warn!(server = %self.name, %why, more, "an event of its stream is no message: {text}");

@@ -7,6 +7,7 @@ use tokio::join;
 use super::{Http, Sse};
 use crate::config::{HttpTransport, Reach};
 use crate::mcp::Revision;
+use crate::memory::Memory;
 use crate::names::ServerName;
 use crate::transport::testing::{
     Asked, Connection, EVENTS, Peer, SIZES, all, call, chunk, response, result, speaking,
@@ -243,7 +244,8 @@ async fn calls_side_by_side_and_what_belongs_to_none() {
 async fn a_request_that_is_taken_after_its_answer_does_not_cost_the_connection() {
     let peer = Peer::new().await;
     let Reach::Http(config) = speaking(&peer.uri, HttpTransport::Sse) else { unreachable!() };
-    let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
+    let http =
+        Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES, &Memory::new(None)));
     let (answered, is_answered) = tokio::sync::oneshot::channel();
     let serving = async {
         let (mut stream, _) = streaming(&peer, ENDPOINT).await;

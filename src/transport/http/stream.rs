@@ -40,7 +40,7 @@ impl Stream {
 
     pub(in crate::transport) async fn next(&mut self) -> Result<Message, Failure> {
         let Self { http, events } = self;
-        let next = events.next(http).await.map_err(|failure| http.told(failure))?;
+        let next = events.next_sound(http).await.map_err(|failure| http.told(failure))?;
         next.ok_or_else(|| http.told(Failure::Cut("the stream ended".into())))
     }
 

@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use super::Http;
 use crate::config::Reach;
 use crate::mcp::Revision;
+use crate::memory::Memory;
 use crate::transport::testing::{EVENTS, Peer, SIZES, all, call, chunk, http, json, link, response, result};
 use crate::transport::{Failure, Link};
 use crate::wire::{Kind, Message};
@@ -90,7 +91,8 @@ async fn asides_come_before_the_answer() {
 async fn a_stream_left_after_its_answer_does_not_cost_the_connection() {
     let peer = Peer::new().await;
     let Reach::Http(config) = http(&peer.uri) else { unreachable!() };
-    let http = Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES));
+    let http =
+        Arc::new(Http::new(&config, &[], crate::transport::tls::none().unwrap(), SIZES, &Memory::new(None)));
     let (ended, end) = tokio::sync::oneshot::channel();
     let serving = async {
         let mut connection = peer.accept().await;
@@ -113,7 +115,7 @@ async fn a_stream_left_after_its_answer_does_not_cost_the_connection() {
 }
 
 #[tokio::test]
-async fn answers_to_others_are_dropped() {
+async fn fault_079_answers_to_others_are_dropped() {
     let peer = Peer::new().await;
     let link = peer.link().await;
     let serving = async {
@@ -267,7 +269,7 @@ async fn what_breaks_off_is_cut() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_not_read_to_its_end() {
+async fn fault_078_what_is_too_large_is_not_read_to_its_end() {
     let most = SIZES.message;
     let big = "x".repeat(most + 2000);
     let announced = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99999999\r\n\r\n";
@@ -352,7 +354,7 @@ async fn the_stream_of_unbound_messages() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_early_is_gone_on_with() {
+async fn fault_076_a_stream_that_ends_early_is_gone_on_with() {
     let peer = Peer::new().await;
     let link = peer.link().await;
     let serving = async {

@@ -84,7 +84,7 @@ pub(super) async fn read(from: impl AsyncRead + Unpin, common: Arc<Common>) -> R
         }
         let routed = batch::each(line.clone(), common.sizes.depth, |message| common.table.route(message));
         if let Err(why) = routed {
-            common.table.tally.skipped.add(1);
+            common.table.tally.skip();
             if let Some(more) = allowance.take(1) {
                 let text = common.secrets.plain(&line, SHORT);
                 if common.settled.is_cancelled() {

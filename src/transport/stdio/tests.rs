@@ -139,7 +139,7 @@ async fn a_child_gets_few_variables() {
 }
 
 #[tokio::test]
-async fn standard_error_is_always_read() {
+async fn fault_089_standard_error_is_always_read() {
     let flood =
         "i=0; while [ $i -lt 300 ]; do printf '%01000d\n' $i >&2; i=$((i+1)); done; printf '%050000d' 1 >&2";
     let link = child(&format!("{flood}; {}", echo())).await;
@@ -157,7 +157,7 @@ async fn a_line_without_end_ends_the_child() {
 }
 
 #[tokio::test]
-async fn a_child_that_does_not_read_holds_up_only_its_callers() {
+async fn fault_089_a_child_that_does_not_read_holds_up_only_its_callers() {
     let link = child("exec sleep 100").await;
     let large = notification("x", &format!("\"{}\"", "x".repeat(100_000)));
     let stuck = async {
@@ -180,7 +180,7 @@ async fn gone(pids: &str) {
 }
 
 #[tokio::test]
-async fn the_whole_group_goes() {
+async fn fault_089_the_whole_group_goes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");
     let ready = r#"echo '{"jsonrpc":"2.0","method":"ready"}'"#;

@@ -1,10 +1,10 @@
 //! Rows 93 and 101: what is wrong with a file, told at the start, at a reload and by `check`.
 
 use std::process::Output;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{LAST, REFUSED, said};
 use crate::support::{Client, Fake, Mount, SOON, Script, World, entries, file, program, until};

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{
     Client, Fake, Modern, Reply, SOON, Script, Step, World, answer, entries, file, join, process, progress,
@@ -137,7 +138,7 @@ const ASKS: &str = r#"{"jsonrpc":"2.0","id":"leg","method":"elicitation/create",
 /// A server whose calls never end, each in a way of its own.
 fn endless() -> Script {
     let call = |seen: &crate::support::Seen| match seen.params()["arguments"]["way"].as_str() {
-        Some("told") => Reply::Steps(vec![progress(), Step::Wait(Default::default())]),
+        Some("told") => Reply::Steps(vec![progress(), Step::Wait(CancellationToken::default())]),
         Some("asked") => Reply::Steps(vec![Step::Ask(ASKS.into(), "\"leg\"".into())]),
         _ => Reply::Stall,
     };
@@ -166,7 +167,7 @@ async fn last(client: &Client, text: &str) -> Value {
 async fn fault_103_every_open_call_gets_an_error_in_time() {
     let drain = Duration::from_millis(1500);
     let ups = [Fake::http(endless()), Fake::stdio(endless()), Fake::http(rounds())];
-    let away = Fake::http(Script { greets_after: Some(Default::default()), ..Script::default() });
+    let away = Fake::http(Script { greets_after: Some(CancellationToken::default()), ..Script::default() });
     let lazy = away.entry_with(r#", "startup": false"#);
     let servers = entries(&[
         ("http", ups[0].entry()),
@@ -222,8 +223,8 @@ async fn fault_103_every_open_call_gets_an_error_in_time() {
     eprintln!("all calls were answered {took:?} after TERM");
     assert!(took <= drain, "{took:?}");
     for answer in &legacy {
-        let tool = answer["result"]["isError"] == true;
-        assert!(tool || answer["error"]["code"] == -32603, "{answer}");
+        let said = answer["result"]["isError"] == true;
+        assert!(said || answer["error"]["code"] == -32603, "{answer}");
         assert!(answer.to_string().contains("is being stopped"), "{answer}");
     }
     assert_eq!(batch.text.matches("is being stopped").count(), 2, "{}", batch.text);

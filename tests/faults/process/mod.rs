@@ -1,4 +1,9 @@
 //! Section F: the process, its signals, its machine.
 
 mod drain;
+mod groups;
+mod machine;
+mod network;
+mod pod;
 mod signals;
+mod start;

@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
+use super::said;
 use crate::support::{Act, Client, Ending, Fake, Relay, Reply, Script, World, entries, file, join};
-
-/// The text of a tool's result.
-fn said(answer: &serde_json::Value) -> &str {
-    answer["result"]["content"][0]["text"].as_str().unwrap_or_default()
-}
 
 #[tokio::test]
 async fn fault_076_an_answer_that_breaks_off_fails_its_call_alone() {
@@ -67,4 +63,50 @@ async fn fault_076_a_network_that_cuts_fails_the_calls_on_it_alone() {
         assert_eq!(said(&client.call("who_mcp_up", "{}").await).len(), 1 << 20, "{ending:?}");
     }
     assert_eq!(up.seen_of("tools/call").len(), 6, "a call was sent twice");
+}
+
+#[tokio::test]
+async fn fault_076_a_connection_that_ends_under_the_handshake_is_replaced() {
+    let up = Fake::faulty(Script {
+        discovering: Some(Arc::new(|seen| {
+            let unknown = r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":-32601,"message":"no"}}"#;
+            Reply::Raw(vec![Act::json(&seen.fill(unknown)), Act::HangUp])
+        })),
+        ..Script::default()
+    });
+    let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
+    assert_eq!(world.server("up").await["state"], "ready");
+    let again = r#"trunkline_upstream_reconnects_total{reason="lost",server="up"}"#;
+    assert_eq!(world.metric(again).await, 0.0, "it took more than one attempt");
+    assert_eq!(up.seen_of("initialize").len(), 1);
+}
+
+#[tokio::test]
+async fn fault_076_a_connection_that_ends_under_a_read_is_replaced_and_under_a_call_is_not() {
+    let up = Fake::faulty(Script {
+        capabilities: Some(r#"{"tools":{},"resources":{}}"#.into()),
+        resources: vec![r#"{"uri":"a://b","name":"b"}"#.into()],
+        overrule: Some(Arc::new(|seen| {
+            let contents = r#"{"contents":[]}"#;
+            match seen.method.as_str() {
+                "resources/read" => Some(Reply::Result(contents.into())),
+                // The next request on this connection meets its end.
+                "tools/call" => Some(Reply::Raw(vec![
+                    Act::json(&seen.answer(r#"{"content":[{"type":"text","text":"here"}]}"#)),
+                    Act::HangUp,
+                ])),
+                _ => None,
+            }
+        })),
+        ..Script::default()
+    });
+    let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
+    let client = Client::open(&world, "/mcp").await;
+    assert_eq!(said(&client.call("who_mcp_up", "{}").await), "here");
+    let read = client.json("resources/read", r#"{"uri":"a://b"}"#).await;
+    assert!(read["result"]["contents"].is_array(), "{read}");
+    assert_eq!(said(&client.call("who_mcp_up", "{}").await), "here");
+    let broken = client.call("who_mcp_up", "{}").await;
+    assert!(said(&broken).contains("may or may not have taken effect"), "{broken}");
+    assert_eq!(up.seen_of("tools/call").len(), 2);
 }

@@ -1,0 +1,239 @@
+//! One client's connection, from its first byte to its last.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode, Version};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::TcpStream;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::body::Body;
+use super::peer::Peer;
+use super::refuse::{Turned, refuse};
+use super::sent::{Sent, Streams};
+use super::serve::{Serve, Server};
+use super::socket::{Socket, Stream};
+use crate::metrics::{Closed, Rejection};
+use crate::wire::Code;
+
+/// Headers of a request, in bytes and in lines; hyper refuses more lines of HTTP/1 by itself.
+const HEADERS: usize = 32 << 10;
+const LINES: usize = 100;
+/// The target of a request, in bytes.
+const TARGET: usize = 8 << 10;
+/// What is read of a head to find out which of the two is too long; and the most that waits to be written.
+const BUFFER: usize = 96 << 10;
+/// Streams of one HTTP/2 connection: hyper's own default, made visible.
+const STREAMS: u32 = 200;
+/// What waits in each of them to be written.
+const QUEUE: usize = 64 << 10;
+/// How often an HTTP/2 connection is asked whether its client still lives, and how long that may take to say so.
+const PING: Duration = Duration::from_secs(30);
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// An HTTP/2 connection without streams is kept for so many times the time that headers may take.
+const IDLE: u32 = 6;
+/// How often a connection that ends is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Server {
+    pub(super) async fn connection<S: Serve>(self: Arc<Self>, socket: TcpStream, service: Arc<S>) {
+        let _counted = self.metrics.connection();
+        drop(socket.set_nodelay(true)); // without it answers are late, not wrong
+        let Some(stream) = self.greeted(socket).await else { return };
+        let peer = Peer::new(self.memory.clone());
+        let http = self.http(&peer);
+        let socket = TokioIo::new(Socket::new(stream, peer.clone(), self.write_time));
+        let line = Arc::new(Line { server: self.clone(), service, peer: peer.clone() });
+        let service = service_fn(move |request| {
+            let line = line.clone();
+            async move { Ok::<_, Infallible>(line.answer(request).await) }
+        });
+        let mut connection = pin!(http.serve_connection(socket, service));
+        let mut closing = pin!(self.closing.cancelled());
+        let mut look = pin!(sleep(self.header_time));
+        // A head that is not whole in time is hyper's to see, once it knows that it is one.
+        let (mut looking, mut seen) = (true, 0);
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&peer, &*error)),
+                () = closing.as_mut() => break,
+                () = look.as_mut(), if looking => {
+                    if peer.taken() == 0 {
+                        return self.metrics.closed(Closed::Silent);
+                    }
+                    if peer.is_two() && peer.alive() == 0 && peer.moved() == seen {
+                        break;
+                    }
+                    (looking, seen) = (peer.is_two(), peer.moved());
+                    look.as_mut().reset(Instant::now() + IDLE * self.header_time);
+                }
+            }
+        }
+        connection.as_mut().graceful_shutdown();
+        let mut idle = false;
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&peer, &*error)),
+                () = self.ended.cancelled() => return,
+                () = sleep(LOOK) => {
+                    // Two looks: what has just been answered is still on its way.
+                    let now = peer.is_idle() && !peer.is_stalled();
+                    if idle && now {
+                        return;
+                    }
+                    idle = now;
+                }
+            }
+        }
+    }
+
+    /// The connection once its client has said something. Nothing else limits the wait for the first bytes.
+    async fn greeted(&self, socket: TcpStream) -> Option<Stream> {
+        let why = match &self.tls {
+            None => match self.soon(self.header_time, socket.readable()).await? {
+                Ok(_) => return Some(Stream::Plain(socket)),
+                Err(_) => Closed::Silent,
+            },
+            Some(tls) => match self.soon(HANDSHAKE.min(self.header_time), tls.accept(socket)).await? {
+                Ok(Ok(stream)) => return Some(Stream::Tls(Box::new(stream))),
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "no TLS with a client");
+                    Closed::Handshake
+                }
+                Err(_) => Closed::Handshake,
+            },
+        };
+        self.metrics.closed(why);
+        None
+    }
+
+    /// What `work` gives within `limit`; `None` where the server closes before.
+    async fn soon<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<Result<T, Elapsed>> {
+        self.closing.run_until_cancelled(timeout(limit, work)).await
+    }
+
+    fn http(&self, peer: &Arc<Peer>) -> Builder<Streams> {
+        let mut http = Builder::new(Streams {
+            peer: peer.clone(),
+            tasks: self.streams.clone(),
+            limit: self.write_time,
+            metrics: self.metrics.clone(),
+        });
+        http.http1().timer(TokioTimer::new()).header_read_timeout(self.header_time).max_buf_size(BUFFER);
+        http.http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(HEADERS).unwrap_or(u32::MAX))
+            .max_concurrent_streams(STREAMS)
+            .max_send_buf_size(QUEUE)
+            .keep_alive_interval(PING);
+        http
+    }
+
+    fn broke(&self, peer: &Peer, error: &(dyn Error + Send + Sync + 'static)) {
+        tracing::debug!(error, "a connection broke");
+        let theirs = |error: &hyper::Error| {
+            let went = error.is_incomplete_message() || error.is_closed() || error.is_canceled();
+            match (error.is_timeout(), went, error.is_parse()) {
+                (true, ..) => Some(Closed::Silent),
+                (_, true, _) => None,
+                (_, _, true) => Some(Closed::Protocol),
+                // Of HTTP/2 all that is known is whether the socket broke.
+                (..) => (!ends_in_io(error)).then_some(Closed::Protocol),
+            }
+        };
+        let why = peer.fault().or_else(|| error.downcast_ref::<hyper::Error>().and_then(theirs));
+        if let Some(why) = why {
+            self.metrics.closed(why);
+        }
+    }
+}
+
+fn ends_in_io(error: &hyper::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if error.is::<std::io::Error>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// What answers the requests of one connection.
+struct Line<S> {
+    server: Arc<Server>,
+    service: Arc<S>,
+    peer: Arc<Peer>,
+}
+
+impl<S: Serve> Line<S> {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Sent> {
+        let alive = self.peer.take();
+        let response = match self.judge(&request) {
+            Ok(()) => {
+                let mut serving = pin!(self.service.serve(request, &self.peer));
+                // One request's bug must not end what else goes over this connection.
+                poll_fn(|cx| {
+                    let polled = catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(cx)));
+                    polled.unwrap_or_else(|_| Poll::Ready(self.panicked()))
+                })
+                .await
+            }
+            Err(Turned(why, response)) => {
+                self.server.metrics.rejected(why);
+                *response
+            }
+        };
+        response.map(|body| Sent::new(body, alive))
+    }
+
+    /// What is wrong with a request as HTTP.
+    fn judge(&self, request: &Request<Incoming>) -> Result<(), Turned> {
+        if self.peer.is_doubtful() {
+            let text = "a head says twice where its body ends";
+            let Turned(why, mut response) =
+                refuse(Rejection::Malformed, StatusCode::BAD_REQUEST, Code::InvalidRequest, text);
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            return Err(Turned(why, response));
+        }
+        let too_long = |status, what: &str| {
+            let text = format!("{what}, the limit");
+            let Turned(why, mut response) = refuse(Rejection::TooLarge, status, Code::InvalidRequest, &text);
+            if request.version() < Version::HTTP_2 {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Err(Turned(why, response))
+        };
+        if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > TARGET) {
+            return too_long(StatusCode::URI_TOO_LONG, &format!("the target is longer than {TARGET} bytes"));
+        }
+        let headers = request.headers();
+        let size =
+            |(name, value): (&hyper::header::HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
+        if headers.len() > LINES || headers.iter().map(size).sum::<usize>() > HEADERS {
+            let what = format!("the headers are more than {LINES} lines or {HEADERS} bytes");
+            return too_long(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &what);
+        }
+        Ok(())
+    }
+
+    fn panicked(&self) -> Response<Body> {
+        tracing::error!("a request panicked: this is a bug; its client is told, and nothing else is touched");
+        self.server.metrics.panicked();
+        let text = "this request met a bug of ours; it may or may not have taken effect";
+        *refuse(Rejection::Bug, StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, text).1
+    }
+}
