@@ -124,11 +124,28 @@
 //! client's: sessions get links of their own there, of the legacy era, until the server refuses one. Whoever answers a
 //! list that it answered before as if it had never heard of the revision has been replaced: it is greeted anew.
 //!
-//! **A session's own link.** Where a server hands out session ids, or the file says so (`scope`, `interactive`), a shared
-//! link would mix clients up. There a session's first call has a task of its own dial: with the client's capabilities, at
-//! the pace of the server, and never while the keeper says down. Calls wait for it side by side. The session holds a
-//! lease on it; with the session, after `connectionIdle`, or with the upstream the task lets calls finish and closes the
-//! link. A lost one is dialled again by the next call. Lists, subscriptions and health stay the keeper's.
+//! **A caller's own link.** Where a server hands out session ids, or the file says so (`scope`, `interactive`), a shared
+//! link would mix clients up; where callers are known, a child is one principal's. There a caller's first call has a task of
+//! its own dial: for a session with the client's capabilities, at the pace of the server, and never while the keeper says
+//! down. Calls wait for it side by side. A session holds a lease on its link, a request of `scope: request` another; with
+//! that, after `connectionIdle`, or with the upstream the task lets calls finish and closes the link. A lost one is dialled
+//! again by the next call. Lists, subscriptions and health stay the keeper's. All these links stand in one table, by whose
+//! they are and by a digest of what was filled in.
+//!
+//! **Who calls.** [`front::Endpoint`] has [`auth::Visitor::of`] say who sends a request, before anything else of it is looked
+//! at, and takes those headers along that the configuration hands on. The session knows the principal as text, and is found
+//! for that one only; states, ids of tasks and cursors are bound to the same text. [`upstream::Behalf`] brings both to where
+//! a link is chosen.
+//!
+//! **What callers fill in.** A server whose settings have blanks ([`config::Personal`]) has no keeper's link: its state is
+//! [`State::PerCaller`](upstream::State::PerCaller), and [dialling](transport::Dialer::dial) it as it stands fails. A call has
+//! its [values](config::Values) looked up, or is refused with what is missing; they make the key of its link, and the
+//! settings it is dialled with. What such a server lists is fetched over a caller's link, kept in memory for that caller, and
+//! joined with the shared catalog when it is read: [`fleet::Fleet::sees`] gives a snapshot that is like the shared one but for
+//! those parts, so nothing after it knows of the difference.
+//!
+//! **What outlives the process.** `fleet` writes each shared listing that changed into `catalogCache`, one task after the other
+//! changes; a start begins with what is there. `app` keeps a key for sessions beside it.
 //!
 //! **What nobody asked for.** Whoever keeps a link listens to its [`transport::Inbound`]. `list_changed` makes the keeper
 //! list again, `ping` and configured roots are answered at once. What comes with a call's reply is that call's. Anything
@@ -167,6 +184,7 @@
 //!   it reads through a [`config::World`]. (Checked: none of them names tokio.)
 //! - `relay`, `session`, `upstream` and `fleet` never see a type of HTTP. (Checked: none of them names hyper.)
 //! - `upstream` does not know that there are others; `session` does not know servers.
+//! - What callers bring is in no shared snapshot, nor on disk, nor in a text that another one reads.
 //! - Only `fleet` writes the snapshot. Only an upstream's keeper writes its state and its listing. Only `app` reads the
 //!   configuration file.
 //! - A request looks at one snapshot. It holds names and upstreams both, so nobody sees half a reload.
@@ -198,7 +216,9 @@
 //! | era, envelope, letter | legacy or modern, see above; what a modern request says of its client, in `_meta`; a message to a server with what its headers repeat |
 //! | guest | what one modern request brings, in the form of a session |
 //! | leg, round, hold | a server's request to a client, nearly always inside a call; an answer that asks, and the call made anew; a call parked until its client's retry |
-//! | own link | one that a single session uses; the others are shared |
+//! | own link | one of a single session, principal or request; the others are shared |
+//! | principal, visitor, behalf | who calls, by what he proved; what one request shows; for whom something is asked of a server |
+//! | blank, values | what of a server's settings each caller fills in; what one caller has for it |
 //! | reload, change, apply | of the configuration |
 //! | refusal, stub | we answer in a server's place; the refusal for a tool whose server is away |
 //! | notice, aside | something for whoever listens; something that comes before a call's answer |
@@ -293,6 +313,14 @@
 //! - **The snapshot holds the configuration, too**: what a request needs of it comes from the same moment.
 //! - **Refusals are told in two rooms.** [`relay::Refusal`] has the JSON-RPC errors, one exhaustive match. What is
 //!   refused for HTTP's sake (path, media type, size, session) is `front`'s, which alone knows statuses.
+//! - **A principal is a text**, issuer and subject, for all but `auth`: what binds to it only compares. Where callers need prove
+//!   nothing there is none, and nothing is paid for it.
+//! - **A snapshot of one caller is told apart by the listings in it**, not by who he is: a mistake in the key of a cache cannot
+//!   show one caller what another has listed.
+//! - **What is wrong for one caller is his own affair**: only a server that cannot be reached at all slows the attempts of others
+//!   down, where the settings are filled in by callers.
+//! - **The first connection shows whether a server keeps something per session**, where nobody has met it before: then that
+//!   connection is given up, and everybody gets his own.
 //! - **A session knows its view as text.** `session` and `catalog` are on one floor, and a sealed id holds text anyway.
 //! - **`mcp` and `config` use hyper's types for header names, header values and addresses**: plain values, checked once
 //!   when they are read. A second set of them would buy nothing.
@@ -341,7 +369,8 @@
 //! - **No probe kills a child.** One that is silent when asked for its revisions is sent `initialize` as well, and whichever is
 //!   answered counts: a slow start costs nothing twice. One that ends at the question is started again the other way, and that
 //!   is remembered.
-//! - **Modern clients share the keeper's link**, also of a server that gives sessions: they have no stay for which it could keep
+//! - **Modern clients share the keeper's link**, also of a server that gives sessions, or have one together with all of their
+//!   principal where callers are known: they have no stay for which it could keep
 //!   anything. `interactive: true` gives each call one of its own, for as long as it is held.
 //! - **Answers that are being sent count as memory, and are never refused for it**: they are there already. What is refused
 //!   is the next large thing, from a client or a server. So the budget can be exceeded by what was under way.

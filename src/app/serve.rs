@@ -156,7 +156,10 @@ async fn start(
         );
         reload.tls = tls;
         let stop = stop.clone();
-        async move { stop.run_until_cancelled(Box::pin(reload.run(&parsed, hangup))).await.unwrap_or_default() }
+        async move {
+            let reloading = Box::pin(reload.run(&parsed, hangup));
+            stop.run_until_cancelled(reloading).await.unwrap_or_default()
+        }
     });
     metrics.reloaded(true);
     tracing::info!(%bound, admin = %admin_bound, servers = config.servers.len(), "listening");

@@ -28,6 +28,7 @@ mod top;
 mod unique;
 mod units;
 mod views;
+mod way;
 
 #[cfg(test)]
 mod tests;

@@ -47,7 +47,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<Config> {
     exposure(reader, &fields, &config);
     let servers = others(reader, &fields, config.servers, config.listen);
     let handed = handed(reader, &fields, &servers, config.auth.is_some());
-    Some(Config { servers, handed, ..config })
+    Some(Config { handed, servers, ..config })
 }
 
 /// The headers of callers that servers get, and what is odd about it.

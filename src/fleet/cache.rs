@@ -4,6 +4,7 @@
 //! rest: whatever does not fit is set aside and told, never used.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -30,10 +31,13 @@ pub(super) struct Cache {
     folder: PathBuf,
     /// What the folder has, or will have.
     kept: Mutex<HashMap<ServerName, Arc<Listing>>>,
-    /// The newest of each server that is still to be written; nothing where its file is to go.
-    pending: Mutex<HashMap<ServerName, Option<(Arc<Server>, Arc<Listing>)>>>,
+    /// The newest of each server that is still to be written.
+    pending: Mutex<HashMap<ServerName, Pending>>,
     woken: Notify,
 }
+
+/// What a server's file is to say; nothing where it is to go.
+type Pending = Option<(Arc<Server>, Arc<Listing>)>;
 
 impl Cache {
     /// The folder that `config` names, with what it has of `config`'s servers. `None` where it names none, or it cannot be
@@ -195,5 +199,9 @@ fn print(server: &Server) -> String {
 }
 
 fn hex(text: &[u8]) -> String {
-    digest(&SHA256, text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut hex = String::new();
+    for byte in digest(&SHA256, text).as_ref() {
+        write!(hex, "{byte:02x}").ok(); // to a text it cannot fail
+    }
+    hex
 }

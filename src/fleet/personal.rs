@@ -39,7 +39,9 @@ impl Fleet {
     /// Whether a server of `view` has still to be asked what the caller sees of it.
     pub fn is_behind(&self, view: &View, behalf: Behalf<'_>) -> bool {
         let shared = self.snapshot();
-        personal(&shared, view).iter().fold(false, |behind, upstream| upstream.is_behind(behalf) || behind)
+        // Each of them: what is only old is asked for again by that.
+        let behind = personal(&shared, view).into_iter().filter(|upstream| upstream.is_behind(behalf));
+        behind.count() > 0
     }
 
     /// Asks the servers of `view` that each caller reaches by himself what they have for this one, side by side, and waits for

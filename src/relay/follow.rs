@@ -89,9 +89,8 @@ impl Request {
         self.errand.relay.orphans.spawn(async move {
             let write = move |to, id| about(method::TASKS_CANCEL, &task, "", to, id, &envelope);
             let ending = async {
-                if let Ok(mut exchange) =
-                    upstream.begin(Behalf { session: &session, handed: handed.as_ref() }, &write, true).await
-                {
+                let behalf = Behalf { session: &session, handed: handed.as_ref() };
+                if let Ok(mut exchange) = upstream.begin(behalf, &write, true).await {
                     drop(exchange.next().await);
                 }
             };

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::refusal::Refusal;
 use super::resources::{Key, own};
 use super::tasks::Looking;
+use super::uris::seen_by;
 use super::{Caller, Relay};
 use crate::auth::admits;
 use crate::catalog::{Route, View};
@@ -94,7 +95,8 @@ impl Relay {
         filter: &mut Filter,
     ) -> Asking {
         let mut asking = Asking::new();
-        let known = uris.iter().filter(|uri| self.teller(&caller.view, uri).is_some());
+        let known =
+            uris.iter().filter(|uri| self.teller(caller.session.principal(), &caller.view, uri).is_some());
         filter.uris = known.take(MOST).cloned().collect();
         for uri in &filter.uris {
             let asked = self.clone().ask(caller.session.clone(), caller.view.clone(), uri.clone());
@@ -116,7 +118,9 @@ impl Relay {
 
     /// Asks the server of `uri` to tell when it changes; the `session` holds what comes of it.
     async fn ask(self: Arc<Self>, session: Arc<Session>, view: View, uri: Box<str>) -> (Box<str>, Said) {
-        let Some((route, upstream)) = self.teller(&view, &uri) else { return (uri, Said::Nothing) };
+        let Some((route, upstream)) = self.teller(session.principal(), &view, &uri) else {
+            return (uri, Said::Nothing);
+        };
         let own = own(&route);
         let said = match upstream.subscribe(&own).await {
             Ok(subscription) => {
@@ -140,10 +144,10 @@ impl Relay {
     }
 
     /// Whose the resource at `uri` is, unless that server is known not to tell when it changes.
-    fn teller(&self, view: &View, uri: &str) -> Option<(Route, Arc<Upstream>)> {
+    fn teller(&self, whose: Option<&Arc<str>>, view: &View, uri: &str) -> Option<(Route, Arc<Upstream>)> {
         let snapshot = self.fleet.snapshot();
         let route = snapshot.catalog.resource(view, uri).or_else(|| {
-            let server = self.sightings.owner(snapshot.catalog.servers(view), uri)?;
+            let server = self.sightings.owner(snapshot.catalog.servers(view), &seen_by(whose, uri))?;
             Some(Route::to(server.clone(), quoted(uri).into()))
         })?;
         let upstream = snapshot.upstreams.get(&route.server)?.clone();

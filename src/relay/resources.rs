@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::refusal::{Refusal, unavailable};
 use super::request::{Errand, Request, Subject};
-use super::uris;
+use super::uris::{self, seen_by};
 use crate::catalog::Route;
 use crate::fleet::Snapshot;
 use crate::metrics::{Method, Outcome};
@@ -120,7 +120,7 @@ impl Request {
     /// Whose the URI is that no list has, but a result had.
     pub(super) fn sighted(&self, snapshot: &Arc<Snapshot>) -> Option<Route> {
         let servers = snapshot.catalog.servers(&self.errand.view);
-        let server = self.errand.relay.sightings.owner(servers, &self.name)?;
+        let server = self.errand.relay.sightings.owner(servers, &seen_by(self.whose(), &self.name))?;
         Some(Route::to(server.clone(), quoted(&self.name).into()))
     }
 
@@ -140,7 +140,7 @@ impl Request {
         for place in places {
             let Some(own) = result.get(place.clone()).and_then(Text::of) else { continue };
             match snapshot.catalog.uri(&self.errand.view, server, &own) {
-                Cow::Borrowed(same) => relay.sightings.note(server, same),
+                Cow::Borrowed(same) => relay.sightings.note(server, &seen_by(self.whose(), same)),
                 Cow::Owned(other) => {
                     edits.push((place.start + start..place.end + start, quoted(&other)));
                 }

@@ -1,7 +1,8 @@
 //! URIs in results: where they stand, and whose they were.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use indexmap::IndexSet;
 use memchr::memmem::Finder;
@@ -97,6 +98,12 @@ impl Sightings {
     pub(super) fn retain(&self, known: impl Fn(&ServerName) -> bool) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|server, _| known(server));
     }
+}
+
+/// Under what a URI is remembered that was named to `whose` clients: what a server names to one principal says nothing of
+/// what it has for another.
+pub(super) fn seen_by<'u>(whose: Option<&Arc<str>>, uri: &'u str) -> Cow<'u, str> {
+    whose.map_or(Cow::Borrowed(uri), |principal| Cow::Owned(format!("{principal}\n{uri}")))
 }
 
 #[cfg(test)]

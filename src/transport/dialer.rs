@@ -63,7 +63,7 @@ impl Dialer {
     /// Where it cannot be started, or its certificates cannot be read; or where its settings are to be filled in first.
     pub async fn dial(&self, server: &Server) -> Result<Link, Failure> {
         if server.personal.is_some() {
-            return Err(Failure::Unsupported("it is reached for a caller only".into()));
+            return Err(Failure::Unsupported("is reached by each caller for himself".into()));
         }
         let sizes = Sizes { message: server.care.message.unwrap_or(self.sizes.message), ..self.sizes };
         match &server.reach {

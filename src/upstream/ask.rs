@@ -62,7 +62,10 @@ pub(super) fn is_suspicious(revision: Revision, answer: &Message) -> bool {
     let says = |word: &str| answer.body().unwrap_or_default().contains(word);
     let is = |one: Code| i64::from(one.number()) == code;
     if revision.is_modern() {
-        is(Code::UnsupportedRevision) || (answer.id().is_none() && says("ession"))
+        // What servers with sessions say to a revision that they do not know (Python and TypeScript SDK).
+        let refuses = is(Code::InvalidRequest) || code == -32000;
+        let unknown = refuses && ["ersion", "evision"].into_iter().any(says);
+        unknown || is(Code::UnsupportedRevision) || (answer.id().is_none() && says("ession"))
     } else {
         is(Code::UnsupportedRevision) || is(Code::HeaderMismatch) || says(meta::PROTOCOL_VERSION)
     }

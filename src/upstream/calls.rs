@@ -125,7 +125,9 @@ impl Upstream {
             Share::Session => match Whom::session(behalf, self.server.load().interactive) {
                 // Whoever has no session and no name shares the state of the kept one, if the server has any.
                 Whom::Principal(None) => Way::Shared,
-                whom => Way::Own(whom),
+                whom @ (Whom::Anybody | Whom::Principal(Some(_)) | Whom::Session(_) | Whom::Request(_)) => {
+                    Way::Own(whom)
+                }
             },
         }
     }
@@ -143,11 +145,10 @@ impl Upstream {
                 Scope::Request => Whom::Request(self.generation()),
                 Scope::Principal => Whom::principal(behalf),
                 Scope::Session => Whom::session(behalf, server.interactive),
-                _ if server.interactive => Whom::session(behalf, true),
-                Scope::Shared => Whom::Anybody,
+                Scope::Auto | Scope::Shared if server.interactive => Whom::session(behalf, true),
                 Scope::Auto if matches!(server.reach, Reach::Stdio(_)) => Whom::principal(behalf),
                 Scope::Auto if self.keeps_state.load(Ordering::Acquire) => Whom::session(behalf, false),
-                Scope::Auto => Whom::Anybody,
+                Scope::Auto | Scope::Shared => Whom::Anybody,
             };
             let tries = server.scope == Scope::Auto && whom == Whom::Anybody;
             let key = Key { whom, values: values.as_ref().map(Values::digest) };
@@ -313,19 +314,36 @@ impl Upstream {
     /// Waits a while for whether the server that gave `exchange` a doubtful answer turns out to be another one: then the
     /// answer was none to what was asked, and the call can be made anew.
     pub async fn is_another(&self, exchange: &Exchange) -> bool {
-        if exchange.is_own_link() || !exchange.is_doubtful() {
+        if !exchange.is_doubtful() {
             return false;
         }
-        let (mut status, generation) = (self.status.subscribe(), exchange.generation());
-        let before = status.borrow_and_update().listings;
+        // A session's own link alone is no reason to send a call twice: what is kept must mean another era now.
+        let own = exchange.is_own_link();
+        let is_other = |now: &Ready| {
+            if own {
+                now.is_modern() != exchange.revision().is_modern()
+            } else {
+                now.generation > exchange.generation()
+            }
+        };
+        let mut status = self.status.subscribe();
+        let Status { state, listings: before } = status.borrow_and_update().clone();
+        let mut generation = 0; // it may be greeted already
+        if let State::Ready(kept) = &state {
+            if is_other(kept) {
+                return true;
+            }
+            generation = kept.generation;
+            kept.suspected.notify_one();
+        }
         let decided = |status: &Status| match &status.state {
             State::Ready(ready) => ready.generation > generation || status.listings > before,
-            State::Down(_) | State::Stopped => true,
-            State::Idle | State::Connecting | State::PerCaller => false,
+            State::Down(_) | State::PerCaller | State::Stopped => true,
+            State::Idle | State::Connecting => false,
         };
         let status = timeout(PATIENCE, status.wait_for(decided)).await;
-        let is_newer = |state: &State| matches!(state, State::Ready(now) if now.generation > generation);
-        status.is_ok_and(|status| status.is_ok_and(|status| is_newer(&status.state)))
+        let found = status.ok().and_then(Result::ok).map(|status| status.state.clone());
+        matches!(found, Some(State::Ready(now)) if is_other(&now))
     }
 
     /// Tells whoever keeps the link `generation` that a call on it met `failure`: it looks whether the link is still good.

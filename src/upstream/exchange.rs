@@ -199,7 +199,9 @@ impl InFlight {
         if let Some(time) = failure.retry_after() {
             self.ready.leave_alone(time);
         }
-        let held_against = self.pass.take_if(|_| is_held_against(failure));
+        // What its caller brought may be what is wrong.
+        let theirs = self.ready.filled;
+        let held_against = self.pass.take_if(|_| !theirs && is_held_against(failure));
         if let Some(pass) = held_against {
             self.ready.gate.breaker.failed(pass, &failure.to_string());
         }

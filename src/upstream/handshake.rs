@@ -135,6 +135,7 @@ impl Attempt<'_> {
         Ready {
             share: Share::of(self.server, &link, hello.revision),
             kept: false,
+            filled: false,
             hearers: None,
             hello: Arc::new(hello),
             since: Instant::now(),

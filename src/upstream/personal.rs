@@ -236,10 +236,8 @@ impl Upstream {
                 }
             }
             Err(why) => {
-                tracing::warn!(server = %name, "what it has for a caller could not be listed: it {why}")
+                tracing::warn!(server = %name, "what it has for a caller could not be listed: it {why}");
             }
         }
-        list.asked().running = false;
-        list.looks.send_modify(|looks| *looks += 1);
     }
 }

@@ -66,6 +66,8 @@ pub struct Ready {
     pub(super) share: Share,
     /// It is the keeper's, the one that is kept for all.
     pub(super) kept: bool,
+    /// Something of its caller was filled into its settings.
+    pub(super) filled: bool,
     /// Who hears what comes over it and belongs to no call; nobody where that could be anybody's.
     pub(super) hearers: Option<Hearers>,
     /// The only session that uses it, if it is one's own.

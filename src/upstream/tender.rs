@@ -138,16 +138,10 @@ impl Tender {
         };
         let mut ready = match attempt.connect().await {
             Ok(ready) => ready,
-            Err(failure) => {
-                let why = self.failed(&failure);
-                if let Some(after) = failure.retry_after() {
-                    self.pace.put_off(after);
-                }
-                return Err(why);
-            }
+            Err(failure) => return Err(self.failed(&failure)),
         };
         upstream.own.succeeded();
-        ready.hearers = line.hearers();
+        (ready.hearers, ready.filled) = (line.hearers(), line.values.is_some());
         let ready = Arc::new(ready);
         if let Some(level) = session.and_then(|session| session.level()) {
             drop(timeout(GREETING, tell(ready.clone(), level)).await);
@@ -156,7 +150,7 @@ impl Tender {
     }
 
     /// Why there is no link, for whoever wants it.
-    fn failed(&self, failure: &Failure) -> Unavailable {
+    fn failed(&mut self, failure: &Failure) -> Unavailable {
         let (upstream, line) = (&self.upstream, &self.line);
         let mirrors = line.values.is_none() && matches!(line.key.whom, Whom::Session(_));
         if mirrors && upstream.is_mirrored() && refuses(failure) {
@@ -173,6 +167,9 @@ impl Tender {
         let theirs = line.values.is_some() && !matches!(failure, Failure::Unreachable(_));
         if !theirs && !matches!(line.key.whom, Whom::Request(_)) {
             upstream.own.failed(upstream.shared.limits.reconnect_interval);
+        }
+        if let Some(after) = failure.retry_after() {
+            self.pace.put_off(after);
         }
         upstream.unavailable_after(failure)
     }

@@ -10,7 +10,10 @@ use super::keys_auth::{ALICE, open};
 use crate::support::{Client, Fake, Mount, SOON, Script, World, entries, file, tool, until};
 
 fn configured(up: &Fake, more: &str) -> String {
-    format!("catalogCache: kept\n{}", file("", &entries(&[("up", up.entry_with(more))])))
+    format!(
+        "catalogCache: kept\n{}",
+        file("reconnectInterval: 300ms", &entries(&[("up", up.entry_with(more))]))
+    )
 }
 
 fn kept(mount: &Mount) -> PathBuf {

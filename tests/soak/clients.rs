@@ -27,7 +27,9 @@ pub(crate) struct Tally(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    times: Vec<Duration>,
+    /// While all is well, and while it is not.
+    times: [Vec<Duration>; 2],
+    trouble: bool,
     odd: usize,
     failed: usize,
 }
@@ -38,30 +40,42 @@ pub(crate) struct Figures {
     pub(crate) good: usize,
     pub(crate) odd: usize,
     failed: usize,
-    pub(crate) p99: Duration,
+    /// What the slowest of so many in a hundred took, while all was well and while it was not.
+    pub(crate) slow: [Duration; 2],
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [well, trouble] = self.slow;
+        let Self { good, odd, failed, .. } = self;
         write!(
             f,
-            "{} good calls, p99 {:?}, {} odd ones of which {} failed",
-            self.good, self.p99, self.odd, self.failed
+            "{good} good calls, slow ones {well:?}, beside a fault {trouble:?}; {failed} of {odd} odd ones failed"
         )
     }
 }
 
 impl Tally {
-    /// What was seen since the last time.
-    pub(crate) fn take(&self) -> Figures {
+    /// What was seen so far; slow are the slowest but for `percent`.
+    pub(crate) fn take(&self, percent: usize) -> Figures {
         let mut seen = std::mem::take(&mut *self.0.lock().unwrap());
-        seen.times.sort_unstable();
-        let p99 = seen.times.get(seen.times.len() * 99 / 100).copied().unwrap_or_default();
-        Figures { good: seen.times.len(), odd: seen.odd, failed: seen.failed, p99 }
+        let good = seen.times.iter().map(Vec::len).sum();
+        let slow = seen.times.each_mut().map(|times| {
+            times.sort_unstable();
+            times.get(times.len() * percent / 100).copied().unwrap_or_default()
+        });
+        Figures { good, odd: seen.odd, failed: seen.failed, slow }
+    }
+
+    /// From now on something is wrong, or all is well.
+    pub(crate) fn trouble(&self, trouble: bool) {
+        self.0.lock().unwrap().trouble = trouble;
     }
 
     fn good(&self, took: Duration) {
-        self.0.lock().unwrap().times.push(took);
+        let mut seen = self.0.lock().unwrap();
+        let phase = usize::from(seen.trouble);
+        seen.times[phase].push(took);
     }
 
     fn odd(&self, failed: bool) {

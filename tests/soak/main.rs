@@ -69,11 +69,10 @@ mod soak {
         let files = |world: &World| process::fds(world.pid());
         let tally = Arc::new(Tally::default());
 
-        // What the good servers cost while nothing is wrong.
+        // What stays from the first clients on: threads, connections to servers.
         let stop = CancellationToken::new();
-        let quiet = Duration::from_secs((seconds / 10).clamp(3, 60));
-        clients::run(&world, CLIENTS, &stop.clone(), &tally, async || sleep(quiet).await).await;
-        let base = tally.take();
+        clients::run(&world, CLIENTS, &stop, &tally, async || sleep(Duration::from_secs(3)).await).await;
+        drop(tally.take(50));
         let before = files(&world);
 
         // Ten seconds a fault and a minute a reload, or less where there is less time.
@@ -84,7 +83,11 @@ mod soak {
         clients::run(&world, CLIENTS, &stop, &tally, async || {
             while Instant::now() < end {
                 troubles += 1;
-                let name = faults::befall(&odd, &mut dice, fault).await;
+                // As long without a fault: only beside that can be told what a fault costs the others.
+                sleep(fault / 2).await;
+                tally.trouble(true);
+                let name = faults::befall(&odd, &mut dice, fault / 2).await;
+                tally.trouble(false);
                 if troubles % 6 == 0 {
                     world.mount.save(&file(&good, &odd, troubles));
                 }
@@ -93,10 +96,12 @@ mod soak {
             }
         })
         .await;
-        let under = tally.take();
-        println!("soak: {troubles} faults; before {base}; with them {under}");
-        assert!(under.p99 <= 2 * base.p99 + Duration::from_millis(20), "I4: {base}; with the faults {under}");
-        assert!(under.good > 0 && under.odd > 0, "{under}");
+        // Of few calls the slowest say more of the machine than of us.
+        let figures = tally.take(if seconds >= 600 { 99 } else { 90 });
+        println!("soak: {troubles} faults; {figures}");
+        let [well, trouble] = figures.slow;
+        assert!(trouble <= 2 * well + Duration::from_millis(20), "I4: {figures}");
+        assert!(figures.good > 0 && figures.odd > 0, "{figures}");
 
         // I5: all of it goes with the clients.
         for series in ["trunkline_sessions", "trunkline_streams"] {

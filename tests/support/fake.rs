@@ -322,7 +322,9 @@ async fn accept(shared: Arc<Shared>, way: Way, listener: TcpListener, closing: C
             tasks.spawn(async move {
                 match way {
                     Way::Http => closing.run_until_cancelled(http::serve(shared, connection)).await,
-                    Way::Raw => closing.run_until_cancelled(faulty::serve(shared, connection)).await,
+                    Way::Raw => {
+                        closing.run_until_cancelled(Box::pin(faulty::serve(shared, connection))).await
+                    }
                     Way::Sse => closing.run_until_cancelled(sse::serve(shared, connection)).await,
                     Way::Stdio => closing.run_until_cancelled(stdio::serve(shared, connection)).await,
                 }

@@ -1,5 +1,6 @@
 //! A fake server's HTTP side byte by byte: for whatever a proper HTTP server cannot be made to say.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,7 +122,7 @@ impl Act {
 
 /// Waits until the other side has closed the connection.
 async fn gone(from: &mut TcpStream) {
-    let mut unread = [0; 4096];
+    let mut unread = vec![0; 4096];
     while let Ok(1..) = from.read(&mut unread).await {}
 }
 
@@ -198,7 +199,10 @@ fn greet(shared: &Shared, seen: &Seen, script: &Script) -> Vec<Act> {
 }
 
 fn status(code: u16, headers: &[(&str, String)]) -> Vec<Act> {
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers = headers.iter().fold(String::new(), |mut text, (name, value)| {
+        write!(text, "{name}: {value}\r\n").unwrap();
+        text
+    });
     let length = if code == 204 { "" } else { "content-length: 0\r\n" };
     vec![Act::bytes(format!("HTTP/1.1 {code} .\r\n{headers}{length}\r\n"))]
 }

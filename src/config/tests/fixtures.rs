@@ -76,7 +76,7 @@ fn every_file_in_config_can_be_loaded() {
     }
     let files = folder("config", &["yaml", "json"]);
     let files: Vec<_> = files.iter().filter(|path| name(path) != "schema.json").collect();
-    assert_eq!(files.len(), 8);
+    assert_eq!(files.len(), 9);
     for path in files {
         let text = std::fs::read_to_string(path).unwrap();
         let source = Source { name: name(path), directory: path.parent().unwrap(), world: &Anything };
@@ -210,7 +210,7 @@ fn every_setting_arrives() {
     assert_eq!(config.tls, Some(EdgeTls { cert: pem.clone(), key: pem.clone(), client_ca: Some(pem) }));
     assert_eq!(files.len(), 8, "{files:?}"); // a secret, six certificates and keys, what seals
     let told: Vec<_> = notes.iter().map(|note| (note.line, note.severity)).collect();
-    assert_eq!(told, [(53, Severity::Warning), (68, Severity::Warning), (70, Severity::Warning)]);
+    assert_eq!(told, [(54, Severity::Warning), (70, Severity::Warning), (72, Severity::Warning)]);
     let web = config.servers.values().find(|server| server.key == "web").unwrap();
     assert_eq!((config.page_size, config.views.len()), (Some(100), 2));
     assert_eq!(config.views["both"], ViewRules::default());

@@ -81,7 +81,7 @@ async fn fault_093_at_a_reload_the_last_good_file_stays_in_force() {
 #[tokio::test]
 async fn fault_093_warnings_and_what_needs_a_restart_are_on_the_status() {
     let up = Fake::http(Script::default());
-    let odd = up.entry_with(r#", "tiemout": "5s""#);
+    let odd = up.entry_with(r#", "timeouts": "5s""#);
     let world = World::start(&file("", &entries(&[("up", odd.clone())]))).await.ready().await;
     let status = world.status().await;
     assert!(status["configWarnings"][0].as_str().unwrap().contains("`timeout`"), "{status}");

@@ -7,8 +7,7 @@ use hyper::Method;
 use tokio::time::Instant;
 
 use super::{one, others_notice_nothing};
-use crate::support::Step;
-use crate::support::{Client, Fake, Reply, Script, World, answer, entries, error, file, join, median, text};
+use crate::support::{Client, Fake, Reply, Script, Step, World, answer, entries, error, file, join, median, text};
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
@@ -161,7 +160,8 @@ async fn fault_027_a_thousand_clients_with_the_same_ids_get_their_own_answers() 
     });
     let (up, child) = (Fake::http(echo.clone()), Fake::stdio(echo));
     let servers = entries(&[("up", up.entry()), ("child", child.entry())]);
-    let world = World::start(&file("", &servers)).await.ready().await;
+    // On a slow machine the first connection may wait for long until the last client is there.
+    let world = World::start(&file("headerTimeout: 5m", &servers)).await.ready().await;
     let clients = join((0..CLIENTS).map(|_| Client::open(&world, "/mcp"))).await;
     let ids: std::collections::HashSet<_> =
         clients.iter().map(|client| client.headers["mcp-session-id"].clone()).collect();

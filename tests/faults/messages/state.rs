@@ -206,10 +206,12 @@ async fn fault_042_one_client_holds_a_thousand_subscriptions_and_no_more() {
     }
     eprintln!("{granted} of {} subscriptions were granted", granted + refused);
     assert!(granted <= MOST && granted > MOST - 10, "{granted}");
-    // The server hears of none that was refused, but to take it back.
+    // The server may hear of one that is refused, and then that it is not wanted.
     let asked = |method: &str| up.seen_of(method).len();
-    let held = asked("resources/subscribe") - asked("resources/unsubscribe");
-    assert!(held <= MOST + 8, "{held} subscriptions stand at the server");
+    until("the server is left with those that stand", async || {
+        (asked("resources/subscribe") - asked("resources/unsubscribe") <= MOST).then_some(())
+    })
+    .await;
     // Another client has room, and the first one again once it gives some back.
     let other = Client::open(&world, "/mcp").await;
     let uri = |n: usize| json!({"uri": format!("test://up/{n}")}).to_string();

@@ -28,7 +28,7 @@ fn public(text: &str) -> (Mount, std::path::PathBuf) {
 #[tokio::test]
 async fn fault_107_it_needs_no_home_no_rights_and_nowhere_to_write() {
     let test = "fault_107_it_needs_no_home_no_rights_and_nowhere_to_write";
-    let drop = "setpriv --reuid=54321 --regid=54321 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs";
+    let drop = "setpriv --reuid=54321 --regid=54321 --clear-groups --bounding-set=-all --no-new-privs";
     let read_only = "mount --make-rprivate / && mount -o remount,bind,ro / && exec \"$0\" \"$@\"";
     for needed in ["unshare --mount mount --make-rprivate /", &format!("{drop} true")] {
         if let Err(why) = command(needed) {

@@ -36,8 +36,8 @@ async fn stubs(client: &Client, names: &[&str], limit: Duration) -> usize {
         let (tool, started) = (format!("who_mcp_{name}"), Instant::now());
         let answer = client.call(&tool, "{}").await;
         assert_eq!(answer["result"]["isError"], true, "{answer}");
-        let took = started.elapsed();
-        assert!(took < limit, "{name} took {took:?}");
+        let after = started.elapsed();
+        assert!(after < limit, "{name} took {after:?}");
     });
     join(calls).await.len()
 }

@@ -9,7 +9,7 @@ use crate::support::{Act, Client, Ending, Fake, Relay, Reply, Script, World, ent
 async fn fault_076_an_answer_that_breaks_off_fails_its_call_alone() {
     let up = Fake::faulty(Script::answering(|seen| {
         let whole = seen.answer(r#"{"content":[{"type":"text","text":"here"}]}"#);
-        let half = &whole[..whole.len() / 2];
+        let half = whole.get(..whole.len() / 2).unwrap();
         let head = "HTTP/1.1 200 .\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n";
         let event = format!("event: message\ndata: {half}");
         let acts = match seen.params()["arguments"]["how"].as_str() {
@@ -77,7 +77,7 @@ async fn fault_076_a_connection_that_ends_under_the_handshake_is_replaced() {
     let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
     assert_eq!(world.server("up").await["state"], "ready");
     let again = r#"trunkline_upstream_reconnects_total{reason="lost",server="up"}"#;
-    assert_eq!(world.metric(again).await, 0.0, "it took more than one attempt");
+    assert!(world.metric(again).await < 0.5, "it took more than one attempt");
     assert_eq!(up.seen_of("initialize").len(), 1);
 }
 

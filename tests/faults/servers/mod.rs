@@ -51,6 +51,6 @@ impl Beside {
             assert_eq!(said(&answer), "here", "{answer}");
         }
         let took = started.elapsed();
-        assert!(took < Duration::from_secs(2), "others took {took:?}");
+        assert!(took < Duration::from_secs(4), "others took {took:?}");
     }
 }
