@@ -17,7 +17,7 @@ use super::{Hearers, Notice, State, Upstream};
 use crate::auth::Handed;
 use crate::catalog::Listing;
 use crate::config::Values;
-use crate::mcp::Features;
+use crate::mcp::{Feature, Features};
 use crate::session::Session;
 use crate::transport::Failure;
 
@@ -166,12 +166,12 @@ impl Upstream {
         (asked.running, asked.at) = (true, Some(Instant::now()));
         drop(asked);
         let (session, handed) = (behalf.session.clone(), behalf.handed.cloned());
-        let stale = list.stale.load(Ordering::Acquire);
+        let (stale, known) = (list.stale.load(Ordering::Acquire), list.listing.load_full());
         let (upstream, list) = (self.clone(), list.clone());
         let looking = async move {
             let limit = upstream.server.load().connect_timeout;
             let looked = tokio::select! {
-                looked = timeout(limit, upstream.listed(&session, handed.as_ref())) => {
+                looked = timeout(limit, upstream.listed(&session, handed.as_ref(), known)) => {
                     looked.unwrap_or_else(|_| Err(format!("did not list what it has within {limit:?}")))
                 }
                 () = upstream.stop.cancelled() => Err("is no longer configured".into()),
@@ -186,11 +186,12 @@ impl Upstream {
         true
     }
 
-    /// What the caller gets listed, over his own link.
+    /// What the caller gets listed, over his own link. A kind that cannot be listed stays as it is `known`.
     async fn listed(
         self: &Arc<Self>,
         session: &Arc<Session>,
         handed: Option<&Arc<Handed>>,
+        known: Option<Arc<Listing>>,
     ) -> Result<Listing, String> {
         let mut after = 0;
         loop {
@@ -199,19 +200,26 @@ impl Upstream {
             let ready = linked.ready.clone();
             let _open = ready.calls.token();
             let limit = self.server.load().connect_timeout;
-            let failure = match list(ready.clone(), Features::ALL, Listing::default(), limit).await {
+            let before = known.as_deref().cloned().unwrap_or_default();
+            match list(ready.clone(), Features::ALL, before, limit).await {
                 Ok(Found { listing, failed: None }) => return Ok(listing),
-                Ok(Found { failed: Some(failure), .. }) => failure,
+                Ok(Found { listing, failed: Some(failure) }) => {
+                    // The first time, what there is of it is all that there is.
+                    if Feature::ALL.into_iter().all(|kind| listing.of(kind).is_empty()) {
+                        return Err(failure.to_string());
+                    }
+                    let server = &self.server.load().name;
+                    tracing::warn!(%server, "not all that it has for a caller could be listed: it {failure}");
+                    return Ok(listing);
+                }
                 Err(failure) => {
                     self.doubt(ready.generation, &failure);
-                    if failure == Failure::SessionGone && after == 0 {
-                        after = ready.generation;
-                        continue;
+                    if failure != Failure::SessionGone || after > 0 {
+                        return Err(failure.to_string());
                     }
-                    failure
+                    after = ready.generation;
                 }
-            };
-            return Err(failure.to_string());
+            }
         }
     }
 

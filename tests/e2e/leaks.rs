@@ -128,7 +128,7 @@ async fn act(
             for (text, word) in [(&first, &words[0]), (&second, &words[1]), (&third.to_string(), &words[2])] {
                 assert!(text.contains(&format!("answer {word}")), "{text}");
             }
-            assert!(first.contains("progress ") && first.contains("ask ") == asks, "{first}");
+            assert!(first.contains("progress ") && (!asks || first.contains("ask ")), "{first}");
             [first, second, third.to_string()].iter().for_each(|text| heard.note(text));
             for list in [one.json("tools/list", "{}").await, modern.json("tools/list", "{}").await] {
                 heard.note(&list.to_string());
@@ -167,7 +167,7 @@ async fn no_byte_of_one_caller_reaches_another() {
         let entry = up.entry_with(more);
         let entry = if more == handed { entry.replace("/mcp\"", "/{{header.x-path}}/mcp\"") } else { entry };
         let world = Arc::new(World::start(&guarded("", &[("up", entry)])).await.ready().await);
-        // Of a child's questions nobody can say whose call they belong to, where its caller makes two at once.
+        // Whose call a child's question belongs to nobody can say while its caller makes two at once.
         let asks = !kind.contains("child");
         let mut callers = JoinSet::new();
         callers.spawn(act(world.clone(), asks, ("/mcp", "tell_mcp_up"), "alice", ALICE));
