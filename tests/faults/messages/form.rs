@@ -7,7 +7,9 @@ use hyper::Method;
 use tokio::time::Instant;
 
 use super::{one, others_notice_nothing};
-use crate::support::{Client, Fake, Reply, Script, Step, World, answer, entries, error, file, join, median, text};
+use crate::support::{
+    Client, Fake, Reply, Script, Step, World, answer, entries, error, file, join, median, text,
+};
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{one, others_notice_nothing};
 use crate::support::{
     Client, Fake, Modern, Reply, Script, Step, World, answer, entries, error, file, hello, join, progress,
-    text,
+    text, until,
 };
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
