@@ -134,7 +134,7 @@ mod tests {
             assert!(matches!(near(&text, Near::Refused), Err(Malformed::NotRpc(_))), "{key}");
             assert_eq!(near(&text, Near::Other).unwrap()[0], Some(10..11), "{key}");
         }
-        for key in ["param", "paramss", "p-arams", "par\u{e4}ms", "\\ud800"] {
+        for key in ["param", "paramz", "p-arams", "par\u{e4}ms", "\\ud800"] {
             assert!(near(&format!(r#"{{"params":1,"{key}":2}}"#), Near::Refused).is_ok(), "{key}");
         }
     }

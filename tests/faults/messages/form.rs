@@ -162,8 +162,9 @@ async fn fault_027_a_thousand_clients_with_the_same_ids_get_their_own_answers() 
     });
     let (up, child) = (Fake::http(echo.clone()), Fake::stdio(echo));
     let servers = entries(&[("up", up.entry()), ("child", child.entry())]);
-    // On a slow machine the first connection may wait for long until the last client is there.
-    let world = World::start(&file("headerTimeout: 5m", &servers)).await.ready().await;
+    // All at once, and on a slow machine the first connection waits for long until the last client is there.
+    let limits = "headerTimeout: 5m, callsPerServer: 1000";
+    let world = World::start(&file(limits, &servers)).await.ready().await;
     let clients = join((0..CLIENTS).map(|_| Client::open(&world, "/mcp"))).await;
     let ids: std::collections::HashSet<_> =
         clients.iter().map(|client| client.headers["mcp-session-id"].clone()).collect();

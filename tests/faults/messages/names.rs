@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{one, others_notice_nothing};
 use crate::support::{
-    Client, Fake, Modern, Reply, Script, World, entries, error, file, join, process, scaled, tool,
+    Client, Fake, Modern, Reply, Script, Seen, World, entries, error, file, join, process, scaled, tool,
 };
 
 const UNKNOWN: i64 = -32602;
@@ -92,7 +92,11 @@ fn nameless(answer: &Value, name: &str) -> String {
 
 #[tokio::test]
 async fn fault_032_what_is_not_for_this_view_reads_like_what_does_not_exist() {
-    let two = || Fake::http(Script { tools: vec![tool("who"), tool("hidden")], ..Script::default() });
+    // In its own view a server is asked for whatever it does not list.
+    let unknown = r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":-32602,"message":"no such prompt"}}"#;
+    let other = Arc::new(|_: &Seen| Reply::Text(unknown.into()));
+    let tools = vec![tool("who"), tool("hidden")];
+    let two = || Fake::http(Script { tools: tools.clone(), other: other.clone(), ..Script::default() });
     let (one, other) = (two(), two());
     let servers =
         entries(&[("one", one.entry_with(r#", "tools": {"deny": ["hidden"]}"#)), ("other", other.entry())]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use indexmap::IndexMap;
-use trunkline::catalog::{Audience, Budget, Catalog, Listing, Pages, Part, View};
+use trunkline::catalog::{Audience, Budget, Catalog, Listing, Pages, Part, Start, View};
 use trunkline::config::{Config, Reach, Server, Stdio};
 use trunkline::mcp::Feature;
 use trunkline::names::uri::{self, Template};
@@ -80,7 +80,7 @@ fn together(servers: Vec<(Server, Vec<&str>)>) -> Result<(), String> {
     }
     let config = Config { servers: all, ..Config::default() };
     let catalog = Catalog::build(&config, parts, &Catalog::default());
-    let list = catalog.list(&View::All, Feature::Tool, Audience::default(), None);
+    let list = catalog.list(&View::All, Feature::Tool, Audience::default(), Start::default());
     let list = list.map_err(|_| "there is no list")?;
     let list: serde_json::Value = serde_json::from_slice(&list).map_err(|why| format!("the list: {why}"))?;
     let mut routes = HashSet::new();

@@ -177,7 +177,7 @@ struct Worker {
 
 impl Worker {
     async fn start(options: Arc<Options>, number: u64, shared: Option<HeaderMap>) -> anyhow::Result<Self> {
-        let session = Self::connect(&options, shared.as_ref()).await?;
+        let session = Self::connect(&options, shared.as_ref(), number).await?;
         let length = match options.mode {
             Mode::Call => options.bytes.saturating_sub(20),
             Mode::Blob => options.bytes,
@@ -186,10 +186,10 @@ impl Worker {
         Ok(Self { options, session, shared, number, turn: 0, filler: "x".repeat(length), list: None })
     }
 
-    async fn connect(options: &Options, shared: Option<&HeaderMap>) -> anyhow::Result<Session> {
+    async fn connect(options: &Options, shared: Option<&HeaderMap>, number: u64) -> anyhow::Result<Session> {
         let mut session = Session::connect(Target::try_from(&options.url)?).await?;
         match shared {
-            Some(shared) => session.join(shared),
+            Some(shared) => session.join(shared, number),
             None if matches!(options.mode, Mode::Open) => {}
             None => drop(session.open().await?),
         }
@@ -233,7 +233,7 @@ impl Worker {
             tally.wrong(&error);
             errors_in_a_row += 1;
             // The connection or the session may be what is wrong.
-            match Self::connect(&self.options, self.shared.as_ref()).await {
+            match Self::connect(&self.options, self.shared.as_ref(), self.number).await {
                 Ok(session) => self.session = session,
                 Err(error) => tally.wrong(&error),
             }
