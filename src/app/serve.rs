@@ -158,7 +158,7 @@ async fn start(
         let stop = stop.clone();
         async move {
             let reloading = Box::pin(reload.run(&parsed, hangup));
-            stop.run_until_cancelled(reloading).await.unwrap_or_default()
+            stop.run_until_cancelled(reloading).await.unwrap_or_default();
         }
     });
     metrics.reloaded(true);

@@ -28,7 +28,6 @@ use crate::wire::{self, Code, Kind, Message, Text, quoted};
 
 impl Endpoint {
     /// Answers a message without a session.
-    #[expect(clippy::too_many_arguments, reason = "each is another part of one request")]
     pub(super) async fn modern(
         &self,
         view: View,
