@@ -98,7 +98,7 @@ async fn fault_cache_that_is_damaged_is_set_aside_and_never_used() {
     for bad in [
         good.replace("who", "why"),
         good.replace("-catalog-1", "-catalog-2"),
-        good[..good.len() / 2].to_owned(),
+        good.chars().take(good.len() / 2).collect(),
         String::new(),
         "\u{0}\n".to_owned(),
     ] {

@@ -129,7 +129,9 @@ async fn act(
                 assert!(text.contains(&format!("answer {word}")), "{text}");
             }
             assert!(first.contains("progress ") && (!asks || first.contains("ask ")), "{first}");
-            [first, second, third.to_string()].iter().for_each(|text| heard.note(text));
+            for text in [first, second, third.to_string()] {
+                heard.note(&text);
+            }
             for list in [one.json("tools/list", "{}").await, modern.json("tools/list", "{}").await] {
                 heard.note(&list.to_string());
             }
