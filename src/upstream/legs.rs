@@ -8,10 +8,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::state::Ready;
+use crate::config::Root;
 use crate::mcp::{Abilities, method};
 use crate::names::ServerName;
 use crate::session::{Session, TooManyLegs};
-use crate::wire::{self, Code, Message, notification};
+use crate::wire::{self, Code, Message, notification, quoted};
 
 /// How long a client may take: people are asked.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -113,4 +114,13 @@ fn code_for(abilities: Abilities, request: &Message) -> Code {
     } else {
         Code::MethodNotFound
     }
+}
+
+/// The result of `roots/list`.
+pub(super) fn roots(roots: &[Root]) -> String {
+    let each = roots.iter().map(|root| match &root.name {
+        Some(name) => format!(r#"{{"uri":{},"name":{}}}"#, quoted(&root.uri), quoted(name)),
+        None => format!(r#"{{"uri":{}}}"#, quoted(&root.uri)),
+    });
+    format!(r#"{{"roots":[{}]}}"#, each.collect::<Vec<_>>().join(","))
 }

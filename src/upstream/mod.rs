@@ -56,11 +56,11 @@ pub use state::{Ready, State, Status, Unavailable, Why};
 pub use subscriptions::Subscription;
 
 use crate::catalog::Listing;
-use crate::config::{Limits, Root, Server};
+use crate::config::{Limits, Server};
 use crate::mcp::{Feature, Features, Hello, method};
 use crate::metrics::{self, ServerSeries};
 use crate::transport::{Dialer, Failure};
-use crate::wire::{self, Message, quoted};
+use crate::wire::{self, Message};
 use era::Memory;
 use gate::Gate;
 use keeper::Keeper;
@@ -362,7 +362,7 @@ impl Upstream {
             method::PING => Some(wire::response(&id, b"{}")),
             method::ROOTS_LIST => {
                 let server = self.server.load();
-                let roots = (!server.roots.is_empty()).then(|| roots(&server.roots))?;
+                let roots = (!server.roots.is_empty()).then(|| legs::roots(&server.roots))?;
                 Some(wire::response(&id, roots.as_bytes()))
             }
             _ => None,
@@ -392,13 +392,4 @@ impl Upstream {
 fn stamp(server: &Server) -> u64 {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     server.updated_at.unwrap_or_else(|| u64::try_from(now()).unwrap_or(u64::MAX))
-}
-
-/// The result of `roots/list`.
-fn roots(roots: &[Root]) -> String {
-    let each = roots.iter().map(|root| match &root.name {
-        Some(name) => format!(r#"{{"uri":{},"name":{}}}"#, quoted(&root.uri), quoted(name)),
-        None => format!(r#"{{"uri":{}}}"#, quoted(&root.uri)),
-    });
-    format!(r#"{{"roots":[{}]}}"#, each.collect::<Vec<_>>().join(","))
 }
