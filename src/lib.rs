@@ -265,7 +265,7 @@
 //!   when its answer has been read, without a task, and each thread has its own. It took a seventh of a call's cost away.
 //! - **Calls have coarse deadlines** on one shared [`clock::Clock`]: two timers of their own cost a call more than reading
 //!   its message, and at low load a system call. `timeout` may come up to 0.3 s late, never early.
-//! - **jemalloc, with a thread that gives back** what nobody uses: with glibc and with mimalloc most of what a burst of
+//! - **The feature `jemalloc` has a thread that gives back** what nobody uses: with glibc and with mimalloc most of what a burst of
 //!   streams took stayed ours, since both give back only where the same thread goes on allocating.
 //! - **Keys that differ in case alone are refused**, at the top of a message and where its route is read: a server that
 //!   takes no notice of case would read another method, or another tool, than the one we looked up.

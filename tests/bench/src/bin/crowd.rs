@@ -2,6 +2,7 @@
 //! lets go of them and prints another. What was lost meanwhile is an error; ends with 1 if there was one.
 #![forbid(unsafe_code)]
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -182,7 +183,7 @@ impl Crowd {
         session.open().await?;
         let mut request = format!("GET {} HTTP/1.1\r\nHost: {}\r\n", self.target.path(), self.target.host());
         for (name, value) in session.headers() {
-            request.push_str(&format!("{name}: {}\r\n", value.to_str().context("a header")?));
+            write!(request, "{name}: {}\r\n", value.to_str().context("a header")?)?;
         }
         Ok(request + "\r\n")
     }
