@@ -259,14 +259,12 @@
 //!   attempt once it offers no such stream. So neither a reconnect nor a server brought up to date costs an attempt.
 //! - **A change is judged by what runs**, not by the file before: a stamp or a place that the running connection has already
 //!   replaces nothing, also where another one was tried in between and held back.
-//! - **A file is read when its writer has closed it**, where the system tells that; what is there before is half of it, and
-//!   may be good by itself.
+//! - **A file is read when its writer has closed it**, where the system tells that: half of one may be good by itself.
 //! - **Our own pool of HTTP/1.1 connections**: one server per link needs no keys, a connection goes back
 //!   when its answer has been read, without a task, and each thread has its own. It took a seventh of a call's cost away.
 //! - **Calls have coarse deadlines** on one shared [`clock::Clock`]: two timers of their own cost a call more than reading
 //!   its message, and at low load a system call. `timeout` may come up to 0.3 s late, never early.
-//! - **The feature `jemalloc` has a thread that gives back** what nobody uses: with glibc and with mimalloc most of what a burst of
-//!   streams took stayed ours, since both give back only where the same thread goes on allocating.
+//! - **jemalloc, with a thread that gives back** what nobody uses: glibc and mimalloc kept most of what a burst took.
 //! - **Keys that differ in case alone are refused**, at the top of a message and where its route is read: a server that
 //!   takes no notice of case would read another method, or another tool, than the one we looked up.
 //! - **Messages are read by one strict scan** (`wire::scan`) that checks the text and keeps places; it takes exactly what
@@ -295,8 +293,6 @@
 //!   subscription. A server that tells of changes only to the session which made them is not heard that way.
 //! - **What may come twice is sent twice**: where a used connection breaks under a notification, a list or a subscription,
 //!   that is sent again on another. Calls never are, unless they provably were not sent.
-//! - **One collector for the series of all servers**: the registry tells collectors apart by sums of weak hashes, and the
-//!   sums of two servers can be the same.
 //! - **The title goes before descriptions only where the file gives one**: without it a list is equal to the servers' own
 //!   but for names.
 //! - **The link is an enum, not a parameter.** [`transport::Link`] hides HTTP and stdio behind one door; no type above it
@@ -343,8 +339,6 @@
 //! - **A task asks only while somebody waits for its result** (2025-11-25), and a client of the newer era does not wait: it
 //!   looks. So we wait in its place, while it does. Who listens to a task is told by looks of ours, which work for servers of
 //!   both eras and over any transport, where a stream of the server's would for some.
-//! - **A list is written at its first reading**, once for all who read the same: clients of both eras, with and without pages of
-//!   tools. A list that takes the place of one is written at once for the readers of that.
 //! - **A tool's result goes as its listed schema says**, not as it looks: where the schema was wrapped for clients that know
 //!   only objects, so is every result.
 //! - **URIs that results name are remembered**, some per server: servers hand out links to what they never list.

@@ -5,6 +5,7 @@
 mod banner;
 mod check;
 pub mod client;
+mod client_error;
 mod commands;
 pub mod demo;
 mod kept_key;

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -87,11 +88,12 @@ async fn fault_070_names_that_are_not_found_or_slow_hold_up_nobody_else() {
         assert_eq!(failure(host).await, Failure::Unreachable(why.into()));
     }
     let started = Instant::now();
-    let slow = tokio::spawn(async move { (failure("slow.test").await, started.elapsed()) });
+    let mut slow = JoinSet::new();
+    slow.spawn(async move { (failure("slow.test").await, started.elapsed()) });
     tokio::task::yield_now().await;
     assert!(matches!(failure("gone.test").await, Failure::Unreachable(_)));
     assert!(started.elapsed() < Duration::from_millis(100), "others need not wait");
-    let (why, after) = slow.await.unwrap();
+    let (why, after) = slow.join_next().await.unwrap().unwrap();
     assert_eq!(why, Failure::Unreachable("no connection within 8s".into()));
     assert!(after < Duration::from_secs(9), "{after:?}");
 }

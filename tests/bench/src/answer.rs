@@ -192,7 +192,7 @@ mod tests {
         read(&head("application/json"), body, 8).unwrap();
         read(&head("application/json"), body, 7).unwrap_err();
         let mut failed = head("application/json");
-        failed.status = hyper::StatusCode::BAD_GATEWAY;
+        failed.status = StatusCode::BAD_GATEWAY;
         read(&failed, body, 8).unwrap_err();
     }
 

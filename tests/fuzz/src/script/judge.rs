@@ -79,7 +79,7 @@ impl Judge {
     }
 
     /// I1, I2 and I4.
-    pub(super) fn answers(&self, all: &[Told]) -> Result<(), String> {
+    pub(super) fn answers(all: &[Told]) -> Result<(), String> {
         for told in all {
             told.calls.iter().try_for_each(one)?;
             for other in all.iter().filter(|other| other.number != told.number) {

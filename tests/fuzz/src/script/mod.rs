@@ -14,9 +14,11 @@
 mod client;
 mod http;
 #[path = "../../../support/inside.rs"]
+#[expect(clippy::unwrap_used, reason = "written for tests, where it may")]
 mod inside;
 mod judge;
 mod plan;
+#[expect(clippy::indexing_slicing, reason = "a JSON value gives null for what it lacks")]
 mod server;
 
 use std::sync::LazyLock;
@@ -72,7 +74,7 @@ async fn run(plan: Plan) -> Result<(), String> {
         );
     }
     all.sort_by_key(|told: &Told| told.number);
-    judge.answers(&all)?;
+    Judge::answers(&all)?;
     judge.counts(&all, &good, &odd, &inside).await?;
     judge.after(&inside).await?;
     drop(inside);
