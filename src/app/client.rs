@@ -18,10 +18,10 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 pub use super::client_error::ClientError;
-use crate::wire::{Kind, Malformed, Message, SseDecoder, members, notification, quoted, request};
+use crate::wire::{Kind, Message, SseDecoder, members, notification, quoted, request};
 
 /// The variable with the key that we show, where callers need one.
-const KEY: &str = "TRUNKLINE_KEY";
+pub(super) const KEY: &str = "TRUNKLINE_KEY";
 /// The revision that we ask for.
 const REVISION: &str = "2025-11-25";
 /// How long an answer may take that needs no server's work.

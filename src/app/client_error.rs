@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 
+use super::client::KEY;
 use crate::wire::Malformed;
 
 /// Why it did not work, with the URL and what to do.
