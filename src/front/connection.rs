@@ -43,7 +43,8 @@ const QUEUE: usize = 64 << 10;
 const PING: Duration = Duration::from_secs(30);
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// An HTTP/2 connection without streams is kept for so many times the time that headers may take.
+/// A connection without requests is kept for so many times the time that a head may take: people think between calls, and
+/// a client that takes up a connection in the moment of its end loses its call.
 const IDLE: u32 = 6;
 /// How often a connection that ends is looked at: seldom where it is busy.
 const LOOK: Duration = Duration::from_millis(50);
@@ -65,21 +66,23 @@ impl Server {
         let mut connection = pin!(http.serve_connection(socket, service));
         let mut closing = pin!(self.closing.cancelled());
         let mut look = pin!(sleep(self.header_time));
-        // A head that is not whole in time is hyper's to see, once it knows that it is one.
-        let (mut looking, mut seen) = (true, 0);
+        // One timer for the connection rather than one for each request: what comes after the first is closed a little late.
+        let (mut seen, mut begun, mut idle) = (0, false, 0);
         loop {
             tokio::select! {
                 ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&peer, &*error)),
                 () = closing.as_mut() => break,
-                () = look.as_mut(), if looking => {
-                    if peer.taken() == 0 {
+                () = look.as_mut() => {
+                    let is_still = peer.alive() == 0 && peer.moved() == seen;
+                    if peer.taken() == 0 || (is_still && begun && peer.has_begun()) {
                         return self.metrics.closed(Closed::Silent);
                     }
-                    if peer.is_two() && peer.alive() == 0 && peer.moved() == seen {
+                    idle = if is_still { idle + 1 } else { 0 };
+                    if idle >= IDLE {
                         break;
                     }
-                    (looking, seen) = (peer.is_two(), peer.moved());
-                    look.as_mut().reset(Instant::now() + IDLE * self.header_time);
+                    (seen, begun) = (peer.moved(), peer.has_begun());
+                    look.as_mut().reset(Instant::now() + self.header_time);
                 }
             }
         }
@@ -135,7 +138,7 @@ impl Server {
             limit: self.write_time,
             metrics: self.metrics.clone(),
         });
-        http.http1().timer(TokioTimer::new()).header_read_timeout(self.header_time).max_buf_size(BUFFER);
+        http.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(BUFFER);
         http.http2()
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(HEADERS).unwrap_or(u32::MAX))

@@ -23,6 +23,8 @@ pub struct Peer {
     calls: AtomicUsize,
     /// It speaks HTTP/2.
     two: AtomicBool,
+    /// Something of a request has come that is not there yet.
+    begun: AtomicBool,
     /// A head could be read in two ways.
     doubtful: AtomicBool,
     /// It does not take what is written.
@@ -44,6 +46,7 @@ impl Peer {
             alive: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             two: AtomicBool::new(false),
+            begun: AtomicBool::new(false),
             doubtful: AtomicBool::new(false),
             stalled: AtomicBool::new(false),
             found: AtomicBool::new(false),
@@ -60,6 +63,7 @@ impl Peer {
     pub(super) fn take(self: &Arc<Self>) -> Alive {
         self.taken.fetch_add(1, Ordering::Relaxed);
         self.alive.fetch_add(1, Ordering::Relaxed);
+        self.begun.store(false, Ordering::Relaxed);
         self.stir();
         Alive(self.clone())
     }
@@ -115,6 +119,16 @@ impl Peer {
     pub(super) fn place(self: &Arc<Self>, most: usize) -> Option<Place> {
         let place = Place(self.clone());
         (self.calls.fetch_add(1, Ordering::Relaxed) < most).then_some(place)
+    }
+
+    /// Something of the next request has come.
+    pub(super) fn begin(&self) {
+        self.begun.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something of a request has come that is not there yet.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed)
     }
 
     /// Whether it speaks HTTP/2.

@@ -59,8 +59,13 @@ impl Socket {
                 self.peer.set_two();
             }
         }
-        if !self.peer.is_two() && self.framing.doubtful(bytes) {
-            self.peer.set_doubtful();
+        if !self.peer.is_two() {
+            if self.framing.doubtful(bytes) {
+                self.peer.set_doubtful();
+            }
+            if !bytes.is_empty() && self.peer.alive() == 0 {
+                self.peer.begin();
+            }
         }
         let moved = self.peer.moved();
         if self.quiet.1 != moved {

@@ -7,6 +7,7 @@
 mod build;
 mod code;
 mod edit;
+mod grow;
 mod member;
 mod message;
 mod scan;
@@ -17,6 +18,7 @@ pub use build::{
 };
 pub use code::Code;
 pub use edit::{Edit, Member, cuts, edited, every_member, members_of};
+pub use grow::grow;
 pub use member::{Malformed, Span, Text, elements, members};
 pub use message::{Kind, Message};
 pub use sse::{Event, SseDecoder, SseTooLong, comment, frame, frame_as, priming};

@@ -3,6 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::build::flat;
+use super::grow::grow;
 
 /// One event that has data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +70,7 @@ impl SseDecoder {
 
     /// Takes a chunk in.
     pub fn push(&mut self, chunk: &[u8]) {
+        grow(&mut self.unread, chunk.len(), self.limit);
         self.unread.extend_from_slice(chunk);
     }
 

@@ -16,7 +16,7 @@ use super::{CLOSED, Http};
 use crate::memory::Held;
 use crate::transport::text::reason;
 use crate::transport::{Failure, Sizes, batch};
-use crate::wire::{Event, Message, SseDecoder};
+use crate::wire::{Event, Message, SseDecoder, grow};
 
 /// The body of a response, and the connection that it comes through: free for others once it is read to its end, and
 /// closed if it is dropped before.
@@ -129,6 +129,7 @@ impl Whole {
                 self.more.reserve(usize::try_from(announced).unwrap_or(0));
                 self.more.extend_from_slice(&std::mem::take(&mut self.first));
             }
+            grow(&mut self.more, chunk.len(), self.limit);
             self.more.extend_from_slice(&chunk);
         }
         let first = std::mem::take(&mut self.first);

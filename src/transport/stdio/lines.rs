@@ -3,6 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::wire::grow;
+
 /// How much room a read finds at least.
 const CHUNK: usize = 8 << 10;
 
@@ -52,7 +54,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 self.searched = 0;
                 return Ok(Some((self.unread.split().freeze(), Line::Part)));
             }
-            self.unread.reserve(CHUNK);
+            grow(&mut self.unread, CHUNK, self.limit);
             if self.from.read_buf(&mut self.unread).await? == 0 {
                 self.searched = 0;
                 let rest = self.unread.split().freeze();

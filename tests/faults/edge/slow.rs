@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{closed, count, others_are_well, rejected, world};
-use crate::support::raw::{Raw, Two, encoded, fields, frame, head, posted};
+use crate::support::raw::{Raw, Two, encoded, fields, frame, head, post, posted};
 use crate::support::{Client, Modern, Reply, Script, Step, join, process, progress, scaled, text, until};
 
 const CALL: &str =
@@ -44,6 +44,27 @@ async fn fault_002_slow_heads_are_closed_in_time() {
     let times = join(["", "POST /mcp HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n\r\nSM"].map(drip).into_iter()).await;
     assert!(times.iter().all(|time| *time < Duration::from_secs(4)), "{times:?}");
     assert!(closed(&world, "silent").await >= 1);
+    others_are_well(&world).await;
+}
+
+#[tokio::test]
+async fn fault_002_a_connection_is_kept_while_its_client_thinks_and_not_for_half_a_head() {
+    let (world, _up) = world("headerTimeout: 1s", Script::default()).await;
+    let client = Client::open(&world, "/mcp").await;
+    let used = || async {
+        let mut raw = Raw::open(&world).await;
+        raw.say(post(&client, CALL)).await;
+        assert_eq!(raw.answer().await.unwrap().status, 200);
+        raw
+    };
+    let (mut thinking, mut slow, mut gone) = (used().await, used().await, used().await);
+    let head = format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(200));
+    let (early, dripped, late) = tokio::join!(
+        thinking.ends(Duration::from_secs(3)),
+        slow.drip(head.as_bytes(), Duration::from_millis(100)),
+        gone.ends(Duration::from_secs(9)),
+    );
+    assert!(!early && dripped && late, "{early} {dripped} {late}");
     others_are_well(&world).await;
 }
 
