@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::load::{LoadError, Origin};
 use super::{Exit, complain, say};
 use crate::config::Parsed;
+use crate::front::Tls;
 use crate::mcp::Feature;
+use crate::metrics::Metrics;
 use crate::transport::{Dialer, Sizes};
 use crate::upstream::try_once;
 
@@ -24,6 +26,12 @@ pub async fn check(origin: &Origin, connect: bool) -> Exit {
     };
     for note in &parsed.notes {
         say(&format!("{}: {note}", note.severity));
+    }
+    if let Some(files) = &parsed.config.tls
+        && let Err(why) = Tls::load(files, Metrics::new(env!("CARGO_PKG_VERSION")))
+    {
+        complain(&format!("no TLS for `listen`: {why}"));
+        return Exit::Misused;
     }
     let servers = parsed.config.servers.len();
     say(&format!("ok: {servers} server{} in {}", if servers == 1 { "" } else { "s" }, origin.name()));

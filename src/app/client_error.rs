@@ -45,7 +45,9 @@ pub enum ClientError {
         body: String,
     },
     /// It lets in only callers with a key.
-    #[error("{url} wants to know who calls; put your key into the variable {KEY}")]
+    #[error(
+        "{url} wants to know who calls and did not know this one; put a key of its `auth.keys` into the variable {KEY}"
+    )]
     Key {
         /// Where.
         url: String,

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::client::{self, Client, ClientError, Listed, Progress};
-use super::load::Origin;
+use super::load::{LoadError, Origin};
 use super::{Exit, complain, say};
 use crate::config::Config;
 use crate::mcp::Feature;
@@ -13,7 +13,10 @@ use crate::upstream::try_once;
 
 /// Lists the tools of a running trunkline, of all servers or of one.
 pub async fn tools(origin: &Origin, url: Option<String>, view: Option<&str>) -> Exit {
-    let url = url.unwrap_or_else(|| endpoint(origin, view));
+    let url = match url.map_or_else(|| endpoint(origin, view), Ok) {
+        Ok(url) => url,
+        Err(error) => return misused(&error.to_string()),
+    };
     let listed = async {
         let mut client = Client::connect(&url).await?;
         let tools = client.tools().await;
@@ -52,7 +55,10 @@ const DESCRIPTION_WIDTH: usize = 100;
 
 /// Calls a tool of a running trunkline and prints the result as JSON. One that says `isError` fails.
 pub async fn call(origin: &Origin, url: Option<String>, tool: &str, arguments: &str) -> Exit {
-    let url = url.unwrap_or_else(|| endpoint(origin, None));
+    let url = match url.map_or_else(|| endpoint(origin, None), Ok) {
+        Ok(url) => url,
+        Err(error) => return misused(&error.to_string()),
+    };
     let called = async {
         let mut client = Client::connect(&url).await?;
         let result = client.call(tool, arguments, told).await;
@@ -65,10 +71,7 @@ pub async fn call(origin: &Origin, url: Option<String>, tool: &str, arguments: &
             let is_error = crate::wire::members(&result, ["isError"]).ok().and_then(|[flag]| flag);
             if is_error.and_then(|span| result.get(span)) == Some("true") { Exit::Failed } else { Exit::Done }
         }
-        Err(error @ ClientError::Arguments(_)) => {
-            complain(&error.to_string());
-            Exit::Misused
-        }
+        Err(error @ ClientError::Arguments(_)) => misused(&error.to_string()),
         Err(error) => failed(&error.to_string()),
     }
 }
@@ -108,16 +111,20 @@ fn too_long(exposed: &str) -> &'static str {
 
 /// Whether a running trunkline answers the probe at `path`.
 pub async fn healthcheck(origin: &Origin, path: &str) -> Exit {
-    match client::get(&format!("http://{}/{path}", reachable(origin.addresses().1))).await {
+    let admin = match origin.addresses() {
+        Ok((_, admin)) => admin,
+        Err(error) => return misused(&error.to_string()),
+    };
+    match client::get(&format!("http://{}/{path}", reachable(admin))).await {
         Ok((status, _)) if status.is_success() => Exit::Done,
         Ok((status, text)) => failed(&format!("{path}: HTTP {status}: {}", text.trim())),
         Err(error) => failed(&error.to_string()),
     }
 }
 
-fn endpoint(origin: &Origin, view: Option<&str>) -> String {
+fn endpoint(origin: &Origin, view: Option<&str>) -> Result<String, LoadError> {
     let rest = view.map(|view| format!("/{}", ServerName::expose(view))).unwrap_or_default();
-    format!("http://{}/mcp{rest}", reachable(origin.addresses().0))
+    Ok(format!("http://{}/mcp{rest}", reachable(origin.addresses()?.0)))
 }
 
 fn load(origin: &Origin) -> Option<Config> {
@@ -132,6 +139,11 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
         ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
     };
     SocketAddr::new(ip, bound.port())
+}
+
+fn misused(text: &str) -> Exit {
+    complain(text);
+    Exit::Misused
 }
 
 fn failed(text: &str) -> Exit {

@@ -44,10 +44,16 @@ impl Origin {
 
     /// Where it says to listen, `listen` and `admin.listen`, even if the rest of it cannot be used: a running trunkline
     /// keeps what it read before.
-    pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
-        let text = self.file().map_or_else(|| Ok(DEMO.to_owned()), |path| Machine.read(path));
+    ///
+    /// # Errors
+    /// Where there is no such file: the usual addresses are those of another trunkline.
+    pub fn addresses(&self) -> Result<(SocketAddr, SocketAddr), LoadError> {
+        let text = match self.file() {
+            Some(path) => Machine.read(path).map_err(|error| LoadError::Unreadable(path.into(), error))?,
+            None => DEMO.to_owned(),
+        };
         let source = Source { name: "", directory: Path::new("."), world: &Machine };
-        config::addresses(&text.unwrap_or_default(), &source)
+        Ok(config::addresses(&text, &source))
     }
 
     /// The file's name, for people.

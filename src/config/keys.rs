@@ -114,7 +114,7 @@ pub(super) const TOP: &[Key] = &[
     key("callLog", Anything, Later, "A log of tool calls."),
     key("resultSpill", Anything, Later, "Keeps large results as resources."),
     key("tracing", Anything, Later, "OpenTelemetry."),
-    key("apiKeys", Anything, Refused, "Who may call."),
+    key("apiKeys", Anything, Refused, "Who may call; ours is `auth.keys`."),
     key("rules", Anything, Refused, "Who may call what."),
     key("guard", Anything, Refused, "Checks of arguments and results."),
 ];

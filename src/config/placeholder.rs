@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use indexmap::IndexMap;
 
+use super::near::nearest;
 use super::personal::{Blank, Form};
 use super::problem::shown;
 use super::source::Source;
@@ -160,7 +161,11 @@ fn blank(name: &str, custom: &HashSet<String>) -> Option<Result<Blank, String>> 
         let ours = instead_of(name);
         return Some(Err(format!("`{{{{{name}}}}}` is LibreChat's; ours is `{{{{{ours}}}}}`")));
     }
-    Blank::parse(name)
+    Blank::parse(name).or_else(|| {
+        let (kind, rest) = name.split_once('.')?;
+        let meant = nearest(kind, ["header", "principal"].into_iter())?;
+        Some(Err(format!("`{{{{{name}}}}}` is no placeholder; did you mean `{{{{{meant}.{rest}}}}}`?")))
+    })
 }
 
 /// Our placeholder for one of `LibreChat`'s.

@@ -27,7 +27,7 @@ pub struct ViewRules {
     pub style: Option<Style>,
     /// In place of every server's own delimiter.
     pub delimiter: Option<String>,
-    /// In place of the file's [`Config::describe_origin`].
+    /// In place of the file's [`Config::describe_origin`](super::Config::describe_origin).
     pub describe_origin: Option<bool>,
 }
 

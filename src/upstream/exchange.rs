@@ -132,7 +132,9 @@ impl Exchange {
 
     /// It got no answer in the time it had.
     pub(super) fn timed_out(&mut self) {
-        if let Some(pass) = self.flight.pass.take() {
+        // Another caller's values may lead to another tenant, or to another process.
+        let theirs = self.flight.ready.filled;
+        if let Some(pass) = self.flight.pass.take_if(|_| !theirs) {
             self.flight.ready.gate.breaker.failed(pass, "did not answer in time");
         }
     }

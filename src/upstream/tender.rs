@@ -165,7 +165,9 @@ impl Tender {
         tracing::warn!(server = %upstream.server().name, "a caller's own connection could not be made: {failure}");
         // What a caller brings may be what is wrong, and must not keep others away.
         let theirs = line.values.is_some() && !matches!(failure, Failure::Unreachable(_));
-        if !theirs && !matches!(line.key.whom, Whom::Request(_)) {
+        if theirs {
+            upstream.own.succeeded(); // it was reached
+        } else if !matches!(line.key.whom, Whom::Request(_)) {
             upstream.own.failed(upstream.shared.limits.reconnect_interval);
         }
         if let Some(after) = failure.retry_after() {

@@ -102,9 +102,9 @@ pub(crate) async fn run(
             while !stop.is_cancelled() {
                 turn += 1;
                 if number % 4 == 3 {
-                    modern(&url, number, turn, &tally).await
+                    modern(&url, number, turn, &tally).await;
                 } else {
-                    legacy(&url, number, turn, &tally).await
+                    legacy(&url, number, turn, &tally).await;
                 }
             }
         });
@@ -132,7 +132,7 @@ fn call(number: usize, turn: usize, n: usize) -> (&'static str, String) {
 /// A session's whole life.
 async fn legacy(url: &str, number: usize, turn: usize, tally: &Tally) {
     let client = Client::greet(url.to_owned()).await;
-    let stream = if turn % 2 == 0 { Some(client.listen().await) } else { None };
+    let stream = if turn.is_multiple_of(2) { Some(client.listen().await) } else { None };
     for n in 0..20 {
         let (server, said) = call(number, turn, n);
         let request = client.request(&format!("who_mcp_{server}"), &format!(r#"{{"said":"{said}"}}"#));
@@ -159,7 +159,7 @@ async fn legacy(url: &str, number: usize, turn: usize, tally: &Tally) {
 async fn modern(url: &str, number: usize, turn: usize, tally: &Tally) {
     let client = Modern::at(url.to_owned(), "{}");
     let listening =
-        if turn % 2 == 0 { Some(client.listen(r#"{"toolsListChanged":true}"#).await) } else { None };
+        if turn.is_multiple_of(2) { Some(client.listen(r#"{"toolsListChanged":true}"#).await) } else { None };
     for n in 0..20 {
         let (server, said) = call(number, turn, n);
         let request = client.calling(&format!("who_mcp_{server}"), &format!(r#"{{"said":"{said}"}}"#));

@@ -72,7 +72,7 @@ mod soak {
         // What stays from the first clients on: threads, connections to servers.
         let stop = CancellationToken::new();
         clients::run(&world, CLIENTS, &stop, &tally, async || sleep(Duration::from_secs(3)).await).await;
-        drop(tally.take(50));
+        let _warm_up = tally.take(50);
         let before = files(&world);
 
         // Ten seconds a fault and a minute a reload, or less where there is less time.

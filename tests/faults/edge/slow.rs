@@ -131,7 +131,7 @@ async fn fault_004_a_client_that_never_reads_is_closed_and_its_call_cancelled() 
     for body in [&large, &endless] {
         let mut raw = Raw::narrow(&world).await;
         let body = body.replacen(r#""_meta":{"#, r#""_meta":{"progressToken":9,"#, 1);
-        raw.say(crate::support::raw::post(&modern.headed(&body), &body)).await;
+        raw.say(post(&modern.headed(&body), &body)).await;
         let times = closed(&world, "unread").await;
         until("it is closed", async || (closed(&world, "unread").await > times).then_some(())).await;
         drop(raw);

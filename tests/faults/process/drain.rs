@@ -149,7 +149,7 @@ fn milliseconds(stamp: &str) -> u64 {
     let clock = stamp.split_once('T').unwrap().1.trim_end_matches('Z');
     let (whole, rest) = clock.split_once('.').unwrap();
     let seconds = whole.split(':').fold(0, |sum, part| sum * 60 + part.parse::<u64>().unwrap());
-    seconds * 1000 + rest[..3].parse::<u64>().unwrap()
+    seconds * 1000 + rest.get(..3).unwrap().parse::<u64>().unwrap()
 }
 
 /// Asks its client in the middle of the call.
