@@ -57,7 +57,8 @@ fn host_of(value: &HeaderValue) -> Option<&str> {
     let (host, rest) = text.split_at_checked(end)?;
     let port = rest.strip_prefix(':').unwrap_or(rest);
     let clean = host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b));
-    (clean && !host.is_empty() && port.bytes().all(|b| b.is_ascii_digit())).then_some(host)
+    let numeric = port.bytes().all(|b| b.is_ascii_digit()) && (port.is_empty() || port.parse::<u16>().is_ok());
+    (clean && !host.is_empty() && numeric).then_some(host)
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -119,6 +120,7 @@ mod tests {
             "10.0.0.1",
             "0.0.0.0",
             "127.0.0.1:8x",
+            "localhost:65536",
         ];
         for host in strangers {
             let checked = checked(&[host], None, "127.0.0.1:1");

@@ -89,7 +89,11 @@ fn together(servers: Vec<(Server, Vec<&str>)>) -> Result<(), String> {
         let route = catalog.tool(&View::All, name).ok_or("a listed name leads nowhere")?;
         let own = std::str::from_utf8(&route.name).ok().and_then(Text::of).ok_or("a name is no string")?;
         let server = config.servers.get(&route.server).ok_or("a route to nobody")?;
-        must(server.naming.expose(&own, &server.name).name == name, "a name leads to another tool")?;
+        // A plain name that is taken already gives way to a long one.
+        let long = Naming { style: Style::Suffix, ..server.naming.clone() };
+        let is_its = |naming: &Naming| naming.expose(&own, &server.name).name == name;
+        let its = is_its(&server.naming) || (server.naming.style == Style::Plain && is_its(&long));
+        must(its, "a name leads to another tool")?;
         must(routes.insert((route.server.clone(), own.into_owned())), "two names lead to one tool")?;
     }
     Ok(())
