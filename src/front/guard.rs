@@ -57,7 +57,8 @@ fn host_of(value: &HeaderValue) -> Option<&str> {
     let (host, rest) = text.split_at_checked(end)?;
     let port = rest.strip_prefix(':').unwrap_or(rest);
     let clean = host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b));
-    let numeric = port.bytes().all(|b| b.is_ascii_digit()) && (port.is_empty() || port.parse::<u16>().is_ok());
+    let numeric =
+        port.bytes().all(|b| b.is_ascii_digit()) && (port.is_empty() || port.parse::<u16>().is_ok());
     (clean && !host.is_empty() && numeric).then_some(host)
 }
 

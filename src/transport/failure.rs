@@ -42,6 +42,11 @@ pub enum Failure {
     /// One message is larger than this many bytes.
     #[error("sent a message of more than {0} bytes")]
     TooLarge(usize),
+    /// There is no memory left for its answer: others have it, so this is no fault of the server.
+    #[error(
+        "has an answer that is too large for the memory that is left while other large ones are on their way"
+    )]
+    NoRoom,
     /// What came is no answer.
     #[error("sent what is no answer: {0}")]
     Garbage(String),
@@ -66,6 +71,7 @@ impl Failure {
             | Self::Unauthorized { .. }
             | Self::SessionGone
             | Self::TooLarge(_)
+            | Self::NoRoom
             | Self::Garbage(_)
             | Self::Unsupported(_) => false,
         }
@@ -81,7 +87,7 @@ impl Failure {
             | Self::Busy { .. }
             | Self::Unsupported(_) => false,
             Self::Status { code, .. } => *code >= 500,
-            Self::Cut(_) | Self::TooLarge(_) | Self::Garbage(_) => true,
+            Self::Cut(_) | Self::TooLarge(_) | Self::NoRoom | Self::Garbage(_) => true,
         }
     }
 }

@@ -140,7 +140,10 @@ impl Greeter<'_> {
             }
             // A child is gone then.
             Failure::Cut(_) => !self.link.has_one_stream(),
-            Failure::Unreachable(_) | Failure::Unauthorized { .. } | Failure::Busy { .. } => false,
+            Failure::Unreachable(_)
+            | Failure::Unauthorized { .. }
+            | Failure::Busy { .. }
+            | Failure::NoRoom => false,
         }
     }
 
@@ -199,6 +202,7 @@ pub(super) fn refuses(failure: &Failure) -> bool {
         Failure::Garbage(_) | Failure::Unsupported(_) => true,
         Failure::Cut(_)
         | Failure::TooLarge(_)
+        | Failure::NoRoom
         | Failure::SessionGone
         | Failure::Unreachable(_)
         | Failure::Unauthorized { .. }

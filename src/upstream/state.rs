@@ -277,7 +277,7 @@ pub(super) fn is_held_against(failure: &Failure) -> bool {
         Failure::Cut(_) | Failure::Garbage(_) => true,
         Failure::Status { code, .. } => *code >= 500,
         Failure::Busy { code, .. } => *code != 429, // how busy a client may keep it is no fault of the server
-        Failure::TooLarge(_) | Failure::Unsupported(_) => false,
+        Failure::TooLarge(_) | Failure::NoRoom | Failure::Unsupported(_) => false,
         Failure::Unreachable(_) | Failure::SessionGone | Failure::Unauthorized { .. } => false,
     }
 }
@@ -288,6 +288,6 @@ pub(super) fn ends_link(failure: &Failure) -> bool {
     match failure {
         Failure::Unreachable(_) | Failure::SessionGone | Failure::Unauthorized { .. } => true,
         Failure::Status { .. } | Failure::Busy { .. } | Failure::Cut(_) => false,
-        Failure::TooLarge(_) | Failure::Garbage(_) | Failure::Unsupported(_) => false,
+        Failure::TooLarge(_) | Failure::NoRoom | Failure::Garbage(_) | Failure::Unsupported(_) => false,
     }
 }

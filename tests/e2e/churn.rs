@@ -84,7 +84,8 @@ async fn restarts_leave_nothing_behind(up: Fake, more: &str, children: usize) {
 async fn tasks_end_with_what_they_were_for() {
     let (up, child) = (Fake::http(Script { tells: true, sessions: true, ..Script::default() }), mortal());
     let servers = entries(&[("up", up.entry()), ("child", child.entry())]);
-    let inside = Inside::start(&file("reconnectInterval: 1ms", &servers));
+    // Idle connections of clients are tasks, too, for six times as long as a head may take.
+    let inside = Inside::start(&file("reconnectInterval: 1ms, headerTimeout: 500ms", &servers));
     let client = Client::greet(inside.url("/mcp")).await;
     up.saw(|seen| seen.kind == "GET").await;
     let work = async |times: usize| {

@@ -119,7 +119,7 @@ impl Whole {
                 return Err(Failure::TooLarge(self.limit));
             }
             if !pool.memory.account(&mut self.held, len) {
-                return Err(no_room());
+                return Err(Failure::NoRoom);
             }
             if self.first.is_empty() && self.more.is_empty() {
                 self.first = chunk;
@@ -190,7 +190,7 @@ impl Events {
         loop {
             let event = self.decoder.next_event().map_err(|too_long| Failure::TooLarge(too_long.0))?;
             if !pool.memory.account(&mut self.held, self.decoder.held()) {
-                return Err(no_room());
+                return Err(Failure::NoRoom);
             }
             if event.is_some() {
                 return Ok(event);
@@ -215,11 +215,6 @@ impl Events {
     pub(super) fn into_body(self) -> Body {
         self.body
     }
-}
-
-/// Too many large answers come at once.
-fn no_room() -> Failure {
-    Failure::Cut("its answer is too large for the memory that is left beside others; try again".into())
 }
 
 /// Reads what is left of a body that nobody wants, so that its connection can be used again.
