@@ -76,6 +76,10 @@ fn allowed_origin(origin: &HeaderValue, bound: SocketAddr, config: &Config) -> b
         return true;
     }
     let Ok(uri) = text.parse::<hyper::Uri>() else { return false };
+    // The first takes ports that are none.
+    if url::Url::parse(text).is_err() {
+        return false;
+    }
     let web = matches!(uri.scheme_str(), Some("http" | "https"));
     bound.ip().is_loopback() && web && uri.host().is_some_and(is_loopback)
 }
@@ -144,6 +148,7 @@ mod tests {
             "https://evil.example",
             "http://localhost.evil",
             "file://localhost",
+            "http://localhost:51K3",
             "https://app.example.com.evil",
         ] {
             assert!(from(origin).is_err(), "{origin}");
