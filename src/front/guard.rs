@@ -55,7 +55,7 @@ fn host_of(value: &HeaderValue) -> Option<&str> {
         None => text.find(':').unwrap_or(text.len()),
     };
     let (host, rest) = text.split_at_checked(end)?;
-    let port = rest.strip_prefix(':').unwrap_or(rest);
+    let port = if rest.is_empty() { rest } else { rest.strip_prefix(':')? };
     let clean = host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b));
     let numeric =
         port.bytes().all(|b| b.is_ascii_digit()) && (port.is_empty() || port.parse::<u16>().is_ok());
@@ -121,6 +121,7 @@ mod tests {
             "localhost@evil",
             "[::1",
             "[::1]evil",
+            "[::1]1",
             "localhost evil",
             "10.0.0.1",
             "0.0.0.0",

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::behalf::{Behalf, Key, Linked, Share, Whom};
 use super::breaker::Pass;
@@ -327,7 +327,7 @@ impl Upstream {
             }
         };
         let mut status = self.status.subscribe();
-        let Status { state, listings: before } = status.borrow_and_update().clone();
+        let Status { state, lists_begun: before, .. } = status.borrow_and_update().clone();
         let mut generation = 0; // it may be greeted already
         if let State::Ready(kept) = &state {
             if is_other(kept) {
@@ -336,12 +336,14 @@ impl Upstream {
             generation = kept.generation;
             kept.suspected.notify_one();
         }
+        let until = Instant::now() + PATIENCE;
         let decided = |status: &Status| match &status.state {
-            State::Ready(ready) => ready.generation > generation || status.listings > before,
-            State::Down(_) | State::PerCaller | State::Stopped => true,
+            State::Ready(ready) => ready.generation > generation || status.listed > before,
+            State::Down(why) => why.next > until,
+            State::PerCaller | State::Stopped => true,
             State::Idle | State::Connecting => false,
         };
-        let status = timeout(PATIENCE, status.wait_for(decided)).await;
+        let status = timeout_at(until, status.wait_for(decided)).await;
         let found = status.ok().and_then(Result::ok).map(|status| status.state.clone());
         matches!(found, Some(State::Ready(now)) if is_other(&now))
     }

@@ -251,6 +251,7 @@ impl Keeper {
 
     fn relist(&self, ready: &Arc<Ready>, features: Features) -> Relisting {
         let (ready, limit) = (ready.clone(), self.upstream.server().connect_timeout);
+        self.upstream.status.send_modify(|status| status.lists_begun += 1);
         let known = self.upstream.listing().map(|known| (*known).clone()).unwrap_or_default();
         Box::pin(list(ready, features, known, limit))
     }
@@ -285,7 +286,7 @@ impl Keeper {
         self.list_after = failed.as_ref().and_then(Failure::retry_after).unwrap_or_default();
         upstream.unlisted.store(failed.map(|failure| Arc::new(failure.to_string())));
         if fatal.is_none() {
-            upstream.status.send_modify(|status| status.listings += 1);
+            upstream.status.send_modify(|status| status.listed = status.lists_begun);
         }
         upstream.shared.news.tell();
         fatal

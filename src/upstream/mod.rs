@@ -189,7 +189,7 @@ impl Upstream {
             updated: AtomicU64::new(stamp(&server)),
             shown: AtomicBool::new(before.is_none()),
             server: ArcSwap::new(server),
-            status: watch::Sender::new(Status { state: first, listings: 0 }),
+            status: watch::Sender::new(Status { state: first, lists_begun: 0, listed: 0 }),
             listing: ArcSwapOption::new(known),
             unlisted: ArcSwapOption::empty(),
             hello: ArcSwapOption::new(before.and_then(Self::hello)),
@@ -319,23 +319,23 @@ impl Upstream {
     /// Whether it is connected and has listed what it has: nothing is known that speaks against its use.
     pub fn has_proven(&self) -> bool {
         let status = self.status.borrow();
-        status.listings > 0 && matches!(status.state, State::Ready(_)) && self.unlisted.load().is_none()
+        status.listed > 0 && matches!(status.state, State::Ready(_)) && self.unlisted.load().is_none()
     }
 
     /// Waits until the first attempt to connect and list is over, well or badly.
     pub async fn settled(&self) {
         let mut status = self.status.subscribe();
         // The sender lives in `self`, so waiting cannot fail.
-        drop(status.wait_for(|status| status.listings > 0 || status.state.is_settled()).await);
+        drop(status.wait_for(|status| status.listed > 0 || status.state.is_settled()).await);
     }
 
     /// Asks the server again for what it has, connecting first where need be, and waits at most `patience` for it.
     pub async fn look_again(&self, patience: Duration) {
         let mut status = self.status.subscribe();
-        let before = status.borrow_and_update().listings;
+        let before = status.borrow_and_update().lists_begun;
         self.wishes.relist.store(true, Ordering::Release);
         self.wishes.woken.notify_one();
-        let listed = status.wait_for(|status| status.listings > before || status.state.is_settled());
+        let listed = status.wait_for(|status| status.listed > before || status.state.is_settled());
         drop(tokio::time::timeout(patience, listed).await);
     }
 

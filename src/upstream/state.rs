@@ -125,8 +125,11 @@ pub(super) struct Owner {
 pub struct Status {
     /// How it is.
     pub state: State,
-    /// How many attempts to list have ended, well or badly.
-    pub listings: u64,
+    /// How many attempts to list have begun.
+    pub lists_begun: u64,
+    /// The last of them that ended, well or badly: 1 for the first. Whoever wants to know how things are now waits for one
+    /// that began after he asked.
+    pub listed: u64,
 }
 
 /// Why a call cannot be made now.

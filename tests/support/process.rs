@@ -31,10 +31,10 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Whether it runs: a zombie does not.
+/// Whether it runs: a zombie does not, once all of its threads have ended; until then its files are open.
 pub(crate) fn runs(pid: u32) -> bool {
     let state = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    state.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+    state.lines().any(|line| line.starts_with("State:") && !line.contains('Z')) || threads(pid) > 1
 }
 
 /// `kill -9`.
