@@ -127,11 +127,11 @@ impl Reload {
         self.taken(&notes);
     }
 
-    /// Ends the sessions of those who are no longer let in, with their streams.
+    /// Ends the sessions of those who are no longer let in, or not by the key that they came with, with their streams.
     fn turn_out(&self) {
         let config = self.fleet.snapshot().config.clone();
         for session in self.sessions.all() {
-            if !admits(config.auth.as_ref(), session.principal()) {
+            if !admits(config.auth.as_ref(), session.principal(), session.key()) {
                 self.sessions.close(session.id());
             }
         }

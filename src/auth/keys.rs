@@ -6,7 +6,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::principal::Principal;
-use crate::config::{Auth, sha256};
+use crate::config::{Auth, KeyHash};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// Of whom keys are.
@@ -25,31 +25,30 @@ pub enum Denied {
     Unknown,
 }
 
-/// Who sends these headers. Without `auth` that is nobody in particular, whatever they say.
-pub(super) fn identify(auth: Option<&Auth>, headers: &HeaderMap) -> Result<Principal, Denied> {
-    let Some(auth) = auth else { return Ok(Principal::ANONYMOUS) };
+/// Who sends these headers, and the key's hash that says so. Without `auth` that is nobody in particular, whatever they say.
+pub(super) fn identify(
+    auth: Option<&Auth>,
+    headers: &HeaderMap,
+) -> Result<(Principal, Option<KeyHash>), Denied> {
+    let Some(auth) = auth else { return Ok((Principal::ANONYMOUS, None)) };
     let shown = shown(headers)?;
-    let hash = sha256(shown);
+    let hash = KeyHash::of(shown);
     // All are looked at, so the time says nothing of who it is, nor of how near a guess came.
     let mut found = None;
     for key in &auth.keys {
-        if verify_slices_are_equal(&key.hash, &hash).is_ok() {
+        if verify_slices_are_equal(key.hash.bytes(), hash.bytes()).is_ok() {
             found = Some(key);
         }
     }
-    found.map(|key| Principal::new(ISSUER, &key.name)).ok_or(Denied::Unknown)
+    found.map(|key| (Principal::new(ISSUER, &key.name), Some(key.hash))).ok_or(Denied::Unknown)
 }
 
-/// Whether the principal of that text is still one of those who may call.
-pub fn admits(auth: Option<&Auth>, principal: Option<&Arc<str>>) -> bool {
-    match (auth, principal) {
-        (None, None) => true,
-        (Some(auth), Some(principal)) => {
-            let subject = principal.strip_prefix(ISSUER).and_then(|rest| rest.strip_prefix(' '));
-            subject.is_some_and(|subject| auth.keys.iter().any(|key| *key.name == *subject))
-        }
-        (Some(_), None) | (None, Some(_)) => false,
-    }
+/// Whether the principal of that text is still one of those who may call, by the key that was shown for it.
+pub fn admits(auth: Option<&Auth>, principal: Option<&Arc<str>>, key: Option<KeyHash>) -> bool {
+    let Some(auth) = auth else { return principal.is_none() };
+    let (Some(principal), Some(hash)) = (principal, key) else { return false };
+    let subject = principal.strip_prefix(ISSUER).and_then(|rest| rest.strip_prefix(' '));
+    subject.is_some_and(|subject| auth.keys.iter().any(|key| *key.name == *subject && key.hash == hash))
 }
 
 /// The key that is shown. `X-Api-Key` is never anything else, so that goes first: beside it `Authorization` may be meant for
@@ -83,14 +82,14 @@ mod tests {
     use crate::config::ApiKey;
 
     fn who(headers: &[(&'static str, &'static str)]) -> Result<Option<String>, Denied> {
-        let key = |name: &str, key: &str| ApiKey { name: name.into(), hash: sha256(key.as_bytes()) };
+        let key = |name: &str, key: &str| ApiKey { name: name.into(), hash: KeyHash::of(key.as_bytes()) };
         let auth = Auth { keys: vec![key("alice", "a-key"), key("bob", "b-key")] };
         let mut all = HeaderMap::new();
         for (name, value) in headers {
             all.append(*name, HeaderValue::from_static(value));
         }
-        assert_eq!(identify(None, &all), Ok(Principal::ANONYMOUS));
-        identify(Some(&auth), &all).map(|who| who.subject().map(str::to_owned))
+        assert_eq!(identify(None, &all), Ok((Principal::ANONYMOUS, None)));
+        identify(Some(&auth), &all).map(|(who, _)| who.subject().map(str::to_owned))
     }
 
     #[test]
@@ -105,16 +104,26 @@ mod tests {
 
     #[test]
     fn whoever_lost_his_key_is_no_longer_let_in() {
-        let key = |name: &str| ApiKey { name: name.into(), hash: [0; 32] };
-        let auth = Auth { keys: vec![key("alice"), key("a b")] };
-        for (subject, let_in) in [("alice", true), ("a b", true), ("alic", false), ("", false), ("b", false)]
-        {
+        let [first, second, third] = [&b"a-key"[..], b"b-key", b"c-key"].map(KeyHash::of);
+        let key = |name: &str, hash| ApiKey { name: name.into(), hash };
+        let auth = Auth { keys: vec![key("alice", first), key("a b", second)] };
+        for (subject, hash, let_in) in [
+            ("alice", first, true),
+            ("a b", second, true),
+            ("alice", second, false),
+            ("alice", third, false),
+            ("alic", first, false),
+            ("", first, false),
+            ("b", second, false),
+        ] {
             let principal = Principal::new(ISSUER, subject);
-            assert_eq!(admits(Some(&auth), principal.text()), let_in, "{subject:?}");
-            assert!(!admits(None, principal.text()), "nobody has a name any more");
+            assert_eq!(admits(Some(&auth), principal.text(), Some(hash)), let_in, "{subject:?}");
+            assert!(!admits(Some(&auth), principal.text(), None));
+            assert!(!admits(None, principal.text(), Some(hash)), "nobody has a name any more");
         }
-        assert!(admits(None, None) && !admits(Some(&auth), None));
-        assert!(!admits(Some(&auth), Principal::new("https://other", "alice").text()));
+        assert!(admits(None, None, None) && !admits(Some(&auth), None, None));
+        let other = Principal::new("https://other", "alice");
+        assert!(!admits(Some(&auth), other.text(), Some(first)));
     }
 
     #[test]

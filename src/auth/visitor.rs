@@ -7,13 +7,15 @@ use hyper::header::{HeaderMap, HeaderName};
 
 use super::keys::{Denied, identify};
 use super::principal::Principal;
-use crate::config::{Blank, Config, Lacking, Personal, Values};
+use crate::config::{Blank, Config, KeyHash, Lacking, Personal, Values};
 
 /// Who sends a request, and what of its headers is handed on.
 #[derive(Debug, Clone)]
 pub struct Visitor {
     /// Who it is.
     pub principal: Principal,
+    /// Of the key that says so, where one is needed.
+    pub key: Option<KeyHash>,
     /// The headers that a server wants to have; none where no server does.
     pub handed: Option<Arc<Handed>>,
 }
@@ -25,7 +27,7 @@ pub struct Handed(Vec<(HeaderName, String)>);
 impl Visitor {
     /// Somebody who need not prove anything, and of whom nothing is handed on.
     pub fn anonymous() -> Self {
-        Self { principal: Principal::ANONYMOUS, handed: None }
+        Self { principal: Principal::ANONYMOUS, key: None, handed: None }
     }
 
     /// Who sends `headers`, and what of them `config` hands on.
@@ -33,9 +35,9 @@ impl Visitor {
     /// # Errors
     /// Where the sender did not prove who he is.
     pub fn of(config: &Config, headers: &HeaderMap) -> Result<Self, Denied> {
-        let principal = identify(config.auth.as_ref(), headers)?;
+        let (principal, key) = identify(config.auth.as_ref(), headers)?;
         let handed = if config.handed.is_empty() { None } else { Handed::of(&config.handed, headers) };
-        Ok(Self { principal, handed: handed.map(Arc::new) })
+        Ok(Self { principal, key, handed: handed.map(Arc::new) })
     }
 }
 

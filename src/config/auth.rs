@@ -23,11 +23,35 @@ pub struct ApiKey {
     /// Whose it is: the caller's name.
     pub name: Arc<str>,
     /// Its SHA-256.
-    pub hash: [u8; 32],
+    pub hash: KeyHash,
+}
+
+/// The SHA-256 of a key: what tells that it is still the same one. It is compared, and neither shown nor sent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyHash([u8; 32]);
+
+impl KeyHash {
+    /// That of `key`.
+    pub fn of(key: &[u8]) -> Self {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest(&SHA256, key).as_ref());
+        Self(hash)
+    }
+
+    /// For comparing in constant time.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for KeyHash {
+    /// From one of a short key that key can be guessed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyHash")
+    }
 }
 
 impl fmt::Debug for ApiKey {
-    /// A hash of a short key can be guessed from.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ApiKey({})", self.name)
     }
@@ -95,10 +119,10 @@ fn keys(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Vec<ApiKey> {
 }
 
 /// The hash of a key, or the one that is written in its place; and whether the key is too short to be safe.
-fn hash(value: &str) -> Result<([u8; 32], bool), String> {
+fn hash(value: &str) -> Result<(KeyHash, bool), String> {
     if let Some(digits) = value.strip_prefix(HASHED) {
         let hash = super::session_keys::key(digits);
-        return hash.map(|hash| (hash, false)).ok_or_else(|| {
+        return hash.map(|hash| (KeyHash(hash), false)).ok_or_else(|| {
             format!(
                 "is no hash: `{HASHED}` and 64 hexadecimal digits, as `printf %s KEY | sha256sum` prints them"
             )
@@ -107,12 +131,5 @@ fn hash(value: &str) -> Result<([u8; 32], bool), String> {
     if value.is_empty() || value.len() > LONGEST || !value.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(format!("cannot be sent as a key: 1 to {LONGEST} visible ASCII characters, no spaces"));
     }
-    Ok((sha256(value.as_bytes()), value.len() < SHORT))
-}
-
-/// The SHA-256 of `key`.
-pub fn sha256(key: &[u8]) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest(&SHA256, key).as_ref());
-    hash
+    Ok((KeyHash::of(value.as_bytes()), value.len() < SHORT))
 }

@@ -217,7 +217,7 @@ pub(super) fn path(view: &View) -> &str {
 
 /// Whose a session in `view` is that `visitor` opens.
 pub(super) fn whose<'a>(view: &'a View, visitor: &'a Visitor) -> Whose<'a> {
-    Whose { view: path(view), principal: visitor.principal.text() }
+    Whose { view: path(view), principal: visitor.principal.text(), key: visitor.key }
 }
 
 fn refuse_event(why: &str) -> Turned {

@@ -169,7 +169,8 @@ impl Listen {
     /// Whether the view is still there, and the client still let in.
     pub fn stands(&self) -> bool {
         let snapshot = self.relay.fleet.snapshot();
-        self.relay.has_view(&self.view) && admits(snapshot.config.auth.as_ref(), self.session.principal())
+        self.relay.has_view(&self.view)
+            && admits(snapshot.config.auth.as_ref(), self.session.principal(), self.session.key())
     }
 
     /// What the client hears because of `notice`.

@@ -14,6 +14,7 @@ use super::load::Load;
 use super::ring::Budget;
 use super::streams::Streams;
 use super::ticket::{Agreed, Ticket, Whose};
+use crate::config::KeyHash;
 use crate::mcp::{Abilities, Level, Revision};
 
 /// A client's stay under one id. An idle one takes well under 1 KiB.
@@ -22,6 +23,7 @@ pub struct Session {
     id: Box<str>,
     view: Box<str>,
     principal: Option<Arc<str>>,
+    key: Option<KeyHash>,
     pub(super) ticket: Ticket,
     initialized: AtomicBool,
     /// When time began for the registry, and how many microseconds later the client last showed itself.
@@ -92,6 +94,7 @@ impl Session {
             id: id.into(),
             view: whose.view.into(),
             principal: whose.principal.cloned(),
+            key: whose.key,
             initialized: AtomicBool::new(false),
             origin,
             touched: AtomicU64::new(micros(origin)),
@@ -121,6 +124,11 @@ impl Session {
     /// Whose it is, if callers prove who they are.
     pub fn principal(&self) -> Option<&Arc<str>> {
         self.principal.as_ref()
+    }
+
+    /// Of the key by whose leave it is here: that of who opened it, or took it over from another process.
+    pub fn key(&self) -> Option<KeyHash> {
+        self.key
     }
 
     /// Whether it is this one's.

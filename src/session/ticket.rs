@@ -5,6 +5,7 @@ use std::sync::Arc;
 use aws_lc_rs::rand;
 
 use super::Keyring;
+use crate::config::KeyHash;
 use crate::wire::members;
 
 /// What client and we agreed on at `initialize`. It travels in the session id, so it is cut to what fits there.
@@ -34,12 +35,14 @@ pub struct Whose<'a> {
     pub view: &'a str,
     /// The principal's text; none where callers need not prove who they are.
     pub principal: Option<&'a Arc<str>>,
+    /// Of the key that the principal shows now. It decides nothing here: another key of his finds the same session.
+    pub key: Option<KeyHash>,
 }
 
 impl<'a> From<&'a str> for Whose<'a> {
     /// Anybody's in that view.
     fn from(view: &'a str) -> Self {
-        Self { view, principal: None }
+        Self { view, principal: None, key: None }
     }
 }
 

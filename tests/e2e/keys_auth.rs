@@ -83,11 +83,10 @@ async fn keys_come_and_go_without_a_restart() {
     let (alice, bob) = (open(&world, "/mcp", ALICE).await, open(&world, "/mcp", BOB).await);
     let new = "bob-fedcba9876543210";
     world.mount.save(&guarded("", &servers).replace(BOB, new));
-    until("the new key is known", async || {
-        (bob.with("x-api-key", new).post(LIST).await.status == 200).then_some(())
-    })
-    .await;
+    let known = async || (bob.with("x-api-key", new).post(LIST).await.status != 401).then_some(());
+    until("the new key is known", known).await;
     assert_eq!(bob.post(LIST).await.status, 401);
+    assert_eq!(open(&world, "/mcp", new).await.post(LIST).await.status, 200);
     assert_eq!(alice.post(LIST).await.status, 200, "whoever kept his key notices nothing");
     world.mount.save(&file("", &entries(&servers)));
     until("anybody may call", async || {
@@ -127,6 +126,36 @@ async fn fault_054_whoever_loses_his_key_loses_his_streams() {
     let last = listening.next().await.unwrap();
     assert!(!last.contains("list_changed"), "{last}");
     assert_eq!(listening.next().await, None);
+}
+
+/// Whoever has stolen a key had everything open that he wants before it is changed.
+#[tokio::test]
+async fn fault_054_what_a_changed_key_opened_ends() {
+    let up = Fake::http(Script::default());
+    let servers = [("up", up.entry())];
+    let world = World::start(&guarded("", &servers)).await.ready().await;
+    let (alice, bob) = (open(&world, "/mcp", ALICE).await, open(&world, "/mcp", BOB).await);
+    let (mut of_alice, mut of_bob) = (alice.listen().await, bob.listen().await);
+    let modern = Modern::new(&world, "/mcp").with("x-api-key", BOB);
+    let (_, mut listening) = modern.listen(r#"{"toolsListChanged":true}"#).await;
+    let new = "bob-fedcba9876543210";
+    let rotated = guarded("", &servers).replace(BOB, new);
+    world.mount.save(&rotated);
+    assert_eq!(of_bob.next().await, None, "it ends");
+    assert_eq!(bob.with("x-api-key", new).post(LIST).await.status, 404, "so does its session");
+    let again = open(&world, "/mcp", new).await;
+    let mut of_new = again.listen().await;
+    up.change(|script| script.tools.push(crate::support::tool("more")));
+    world.mount.save(
+        &rotated.replace("mcpServers", "describeOrigin: false\nmcpServers").replace("/mcp\"", "/mcp?\""),
+    );
+    for still in [&mut of_alice, &mut of_new] {
+        assert!(still.next().await.unwrap().contains("list_changed"));
+    }
+    let last = listening.next().await.unwrap();
+    assert!(!last.contains("list_changed"), "{last}");
+    assert_eq!(listening.next().await, None);
+    assert_eq!(alice.post(LIST).await.status, 200, "whoever kept his key notices nothing");
 }
 
 #[tokio::test]
