@@ -10,7 +10,7 @@ use super::mount;
 use super::serve::tell;
 use super::watch::Watch;
 use crate::auth::admits;
-use crate::config::{Change, Config, Parsed, Problem};
+use crate::config::{Change, Config, KeyChange, Parsed, Problem};
 use crate::fleet::Fleet;
 use crate::front::{Admin, LastReload, Tls};
 use crate::metrics::Metrics;
@@ -115,8 +115,14 @@ impl Reload {
             self.keys.set(&kept_key::keys(&parsed.config));
             tracing::info!("other session keys: what was sealed with keys that are gone opens no more");
         }
+        let keys =
+            KeyChange::between(self.fleet.snapshot().config.auth.as_ref(), parsed.config.auth.as_ref());
         self.fleet.apply(Arc::new(parsed.config)).await;
         self.turn_out();
+        if !keys.is_empty() {
+            let KeyChange { added, removed, rotated } = keys;
+            tracing::info!(?added, ?removed, ?rotated, "the keys of callers have changed");
+        }
         if !needs_restart.is_empty() {
             tracing::warn!("restart trunkline for the change of {} to take effect", needs_restart.join(", "));
         }

@@ -17,6 +17,40 @@ pub struct Auth {
     pub keys: Vec<ApiKey>,
 }
 
+/// Whose keys differ between two configurations: names, in the order of the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyChange {
+    /// Callers that had no key before.
+    pub added: Vec<Arc<str>>,
+    /// Callers that have none any more.
+    pub removed: Vec<Arc<str>>,
+    /// Callers that have another one.
+    pub rotated: Vec<Arc<str>>,
+}
+
+impl KeyChange {
+    /// What `new` has other than `old`; without `auth` nobody has a key.
+    pub fn between(old: Option<&Auth>, new: Option<&Auth>) -> Self {
+        let keys = |auth: Option<&Auth>| auth.map(|auth| auth.keys.clone()).unwrap_or_default();
+        let (old, new, mut change) = (keys(old), keys(new), Self::default());
+        for key in &new {
+            match old.iter().find(|before| before.name == key.name) {
+                None => change.added.push(key.name.clone()),
+                Some(before) if before.hash != key.hash => change.rotated.push(key.name.clone()),
+                Some(_) => {}
+            }
+        }
+        let gone = old.into_iter().filter(|before| !new.iter().any(|key| key.name == before.name));
+        change.removed = gone.map(|key| key.name).collect();
+        change
+    }
+
+    /// Whether everybody has the key that he had.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// The key of one caller. Of the key itself there is only its hash: the file's text is dropped after loading.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey {

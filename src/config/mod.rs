@@ -36,7 +36,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub use auth::{ApiKey, Auth, KeyHash};
+pub use auth::{ApiKey, Auth, KeyChange, KeyHash};
 pub use care::{Breaker, Care, Retry};
 pub use change::Change;
 pub use limits::Limits;

@@ -1,6 +1,7 @@
 //! `auth.keys`: who may call, and that nobody gets at what is another's.
 
 use hyper::Method;
+use serde_json::Value;
 
 use crate::support::{Client, Fake, Modern, Script, World, entries, file, hello, until};
 
@@ -75,6 +76,14 @@ async fn fault_051_a_session_is_nobody_elses() {
     assert_eq!(alice.with("x-api-key", "").post(LIST).await.status, 401);
 }
 
+const CHANGED: &str = "the keys of callers have changed";
+
+/// Waits for a line in the log that says so of these callers.
+async fn changed(world: &World, how: &str, names: &str) {
+    let said = |line: &Value| line["message"] == CHANGED && line[how] == names;
+    until("the change is told", async || world.log().iter().any(said).then_some(())).await;
+}
+
 #[tokio::test]
 async fn keys_come_and_go_without_a_restart() {
     let up = Fake::http(Script::default());
@@ -94,6 +103,17 @@ async fn keys_come_and_go_without_a_restart() {
     })
     .await;
     assert_eq!(alice.post(LIST).await.status, 404, "it was alice's, and there is no alice any more");
+    let carol = guarded("", &servers).replace("bob:", "carol:");
+    world.mount.save(&carol);
+    changed(&world, "added", r#"["alice", "carol"]"#).await;
+    world.mount.save(&carol.replace(&format!("{ALICE}, "), &format!("{new}, ")).replace("carol:", "dave:"));
+    changed(&world, "rotated", r#"["alice"]"#).await;
+    let log = world.log();
+    let told: Vec<_> = log.iter().map(ToString::to_string).filter(|line| line.contains(CHANGED)).collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    for secret in [ALICE, BOB, new] {
+        assert!(!log.iter().any(|line| line.to_string().contains(secret)), "{log:?}");
+    }
 }
 
 #[tokio::test]
