@@ -147,8 +147,7 @@ impl Own {
         if ready.as_ref().is_some_and(|ready| !ready.calls.is_empty()) {
             return Err(Instant::now() + idle);
         }
-        let ended = ready.and_then(|ready| ready.flights.ended());
-        let due = line.used().max(ended.unwrap_or(line.used())) + idle;
+        let due = line.used() + idle;
         if due > Instant::now() {
             return Err(due);
         }
@@ -218,10 +217,16 @@ impl Line {
         self.key.whom == Whom::Session(serial)
     }
 
-    /// Whether nobody uses it just now, and nobody counts on it.
+    /// Whether nobody uses it just now. One of a single request goes with that.
     fn is_spare(&self) -> bool {
         let busy = || self.ready().is_some_and(|ready| !ready.calls.is_empty());
-        self.owner.is_none() && !matches!(*self.stage.borrow(), Stage::Dialing) && !busy()
+        let once = matches!(self.key.whom, Whom::Request(_));
+        !once && !matches!(*self.stage.borrow(), Stage::Dialing) && !busy()
+    }
+
+    /// Whether a client is there that may hear what comes over it.
+    fn is_followed(&self) -> bool {
+        self.session().is_some_and(|session| session.attached())
     }
 
     fn ready(&self) -> Option<Arc<Ready>> {
@@ -232,8 +237,10 @@ impl Line {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
+    /// When a call last wanted it, or ended on it.
     fn used(&self) -> Instant {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ready().and_then(|ready| ready.flights.ended()).map_or(used, |ended| ended.max(used))
     }
 }
 
@@ -305,7 +312,8 @@ impl Upstream {
             Reach::Stdio(_) => CHILDREN,
         });
         if table.lines.len() >= most && !table.make_room() {
-            let what = format!("has {most} connections already, one for each caller, which is the limit");
+            let what =
+                format!("has {most} connections in use already, one for each caller, which is the limit");
             return Err(Unavailable::soon(what));
         }
         if !matches!(wanted.key.whom, Whom::Request(_)) {
@@ -326,10 +334,11 @@ impl Upstream {
 }
 
 impl Table {
-    /// Ends the link that nobody has used for longest, of those that no session counts on. `false` where there is none.
+    /// Ends the link that nobody has used for longest, of those without a call: its client may have gone without a word, and
+    /// where not, its next call dials anew. Those whose clients listen go last. `false` where all are in use.
     fn make_room(&mut self) -> bool {
-        let spare =
-            self.lines.values().filter(|line| line.is_spare()).min_by_key(|line| line.used()).cloned();
+        let spare = self.lines.values().filter(|line| line.is_spare());
+        let spare = spare.min_by_key(|line| (line.is_followed(), line.used())).cloned();
         if let Some(line) = &spare {
             line.lease.cancel();
             self.take(line);

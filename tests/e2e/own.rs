@@ -146,21 +146,53 @@ async fn an_unused_own_link_is_closed_and_opened_again_when_it_is_wanted() {
 
 #[tokio::test]
 async fn over_the_cap_a_stub_says_so_and_nobody_is_disturbed() {
-    let up = Fake::stdio(Script::default());
+    let gate = CancellationToken::new();
+    let waiting = gate.clone();
+    let up = Fake::stdio(Script::answering(move |_| {
+        Reply::Steps(vec![Step::Wait(waiting.clone()), answer("here")])
+    }));
     let world = world("connections: 2", &up, r#", "scope": "session""#).await;
     let clients = join((0..3).map(|_| Client::open(&world, "/mcp"))).await;
-    here(&clients[0]).await;
-    here(&clients[1]).await;
-    let answer = clients[2].call("who_mcp_up", "{}").await;
-    assert!(stub(&answer).contains("2 connections") && stub(&answer).contains("limit"), "{answer}");
-    here(&clients[0]).await;
-    bye(&clients[1]).await;
-    until("there is room", async || {
+    let beyond = async {
+        until("both wait", async || (up.seen_of("tools/call").len() == 2).then_some(())).await;
         let answer = clients[2].call("who_mcp_up", "{}").await;
-        (answer["result"]["content"][0]["text"] == "here").then_some(())
-    })
-    .await;
-    assert_eq!(process::children(world.pid()).len(), 3);
+        assert!(stub(&answer).contains("2 connections") && stub(&answer).contains("limit"), "{answer}");
+        gate.cancel();
+    };
+    tokio::join!(here(&clients[0]), here(&clients[1]), beyond);
+    bye(&clients[1]).await;
+    here(&clients[2]).await;
+    until("one child each", async || (process::children(world.pid()).len() == 3).then_some(())).await;
+}
+
+/// Clients that went away without a word must not keep new ones out until their connections are old.
+#[tokio::test]
+async fn the_longest_idle_own_link_makes_room() {
+    for (up, more) in kinds() {
+        let world = world("connections: 3", &up, more).await;
+        let clients = join((0..5).map(|_| Client::open(&world, "/mcp"))).await;
+        let greeted = || up.seen_of("initialize").len();
+        let mut listening = clients[0].listen().await;
+        for client in &clients[..3] {
+            here(client).await;
+        }
+        here(&clients[1]).await; // so the third is the longest idle of those that do not listen
+        let before = greeted();
+        here(&clients[3]).await;
+        links(&world, 4.0).await;
+        here(&clients[0]).await;
+        here(&clients[1]).await;
+        assert_eq!(greeted(), before + 1, "theirs are still there");
+        // Whose connection was closed gets another.
+        here(&clients[2]).await;
+        assert_eq!(greeted(), before + 2);
+        here(&clients[4]).await;
+        here(&clients[0]).await;
+        assert_eq!(greeted(), before + 3, "the one that listens goes last");
+        links(&world, 4.0).await;
+        bye(&clients[0]).await;
+        while listening.next().await.is_some() {}
+    }
 }
 
 #[tokio::test]
