@@ -152,6 +152,41 @@ impl Form {
         matches!(self.0.first(), Some(Part::Blank(first)) if first == blank)
     }
 
+    /// Whether `value` in that blank of this address would make a path that is another one for a server that decodes it
+    /// before it looks for steps between folders. It is sent with its slashes encoded; what came encoded may be decoded, too.
+    fn leads_elsewhere(&self, blank: &Blank, value: &str) -> bool {
+        let path = self.path();
+        if !path.iter().any(|part| matches!(part, Part::Blank(other) if other == blank)) {
+            return false;
+        }
+        let with = |value: &[u8]| -> Vec<u8> {
+            let bytes = path.iter().map(|part| match part {
+                Part::Text(text) => text.as_bytes(),
+                Part::Blank(other) if other == blank => value,
+                Part::Blank(_) => SAMPLE.as_bytes(),
+            });
+            bytes.collect::<Vec<_>>().concat()
+        };
+        let own = steps(&with(SAMPLE.as_bytes())); // what the file itself has of them is its own affair
+        let leads = |value: &[u8]| steps(value) > 0 || steps(&with(value)) > own;
+        leads(value.as_bytes()) || leads(&reach::decoded(value))
+    }
+
+    /// What of this address comes before a query.
+    fn path(&self) -> Vec<Part> {
+        let mut path = vec![];
+        for part in &self.0 {
+            if let Part::Text(text) = part
+                && let Some((last, _)) = text.split_once(['?', '#'])
+            {
+                path.push(Part::Text(last.to_owned()));
+                break;
+            }
+            path.push(part.clone());
+        }
+        path
+    }
+
     fn written(&self, value: impl Fn(&Blank, &mut String)) -> String {
         let mut out = String::new();
         for part in &self.0 {
@@ -215,9 +250,8 @@ impl Personal {
         if value.chars().any(char::is_control) {
             return Some("holds a line break or another control character");
         }
-        let in_url = self.url.as_ref().is_some_and(|form| form.blanks().any(|other| other == blank));
-        if in_url && value.bytes().all(|b| b == b'.') {
-            return Some("would lead to another path");
+        if self.url.as_ref().is_some_and(|form| form.leads_elsewhere(blank, value)) {
+            return Some("would lead to another path: a part of it is dots alone");
         }
         let leads = self.args.iter().any(|(_, form)| form.starts_with(blank));
         (leads && value.starts_with('-')).then_some("would be an option of the program")
@@ -249,6 +283,12 @@ impl Values {
     fn fill_url(&self, form: &Form) -> String {
         form.written(|blank, out| out.push_str(&encoded(self.of(blank))))
     }
+}
+
+/// How many parts of a path are dots alone.
+fn steps(path: &[u8]) -> usize {
+    let parts = path.split(|byte| matches!(byte, b'/' | b'\\'));
+    parts.filter(|part| !part.is_empty() && part.iter().all(|byte| *byte == b'.')).count()
 }
 
 /// One piece of a path or of a query.

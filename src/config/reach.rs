@@ -150,7 +150,7 @@ pub(super) fn address(text: &str) -> Result<(Uri, Option<HeaderValue>), &'static
 }
 
 /// `%41` → `A`.
-fn decoded(text: &str) -> Vec<u8> {
+pub(super) fn decoded(text: &str) -> Vec<u8> {
     let mut bytes = vec![];
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('%') {

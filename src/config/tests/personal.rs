@@ -57,6 +57,55 @@ fn what_could_change_the_rest_is_refused() {
 }
 
 #[test]
+fn no_value_leads_to_another_path() {
+    let bad = [
+        ".",
+        "..",
+        "...",
+        "../x",
+        "x/..",
+        "a/../../b",
+        "a/./b",
+        "/..",
+        r"..\x",
+        "%2e%2E",
+        "a%2f..%5Cb",
+        "%2e/x",
+    ];
+    let good = ["a", "a.b", "..a", "a..", ".a/b.", "%252e", "%2", "a/b", "%zz..", "é/ö"];
+    for url in [
+        "http://h/t/{{header.a}}/mcp",
+        "http://h/../t/{{header.a}}?q={{header.a}}",
+        "http://h/{{header.b}}{{header.a}}#x",
+    ] {
+        let http = server(&format!(r#"{{url: "{url}"}}"#));
+        let personal = http.personal.as_ref().unwrap();
+        let with = |value: &str| {
+            personal
+                .values(|blank| Some(if blank.to_string() == "header.a" { value } else { "b" }.to_owned()))
+        };
+        for value in bad {
+            let told = with(value).unwrap_err().to_string();
+            assert!(told.contains("`{{header.a}}`") && told.contains("another path"), "{told}");
+            assert!(value == "." || !told.contains(value), "{url} {value}: {told}");
+        }
+        for value in good {
+            assert!(with(value).is_ok(), "{url} {value}");
+        }
+    }
+    // What stands beside it in the file counts.
+    for (url, value) in [
+        ("http://h/.{{header.a}}", "/x"),
+        ("http://h/{{header.a}}.", r"x\"),
+        ("http://h/.{{header.a}}/", "%2Fx"),
+    ] {
+        assert!(values(&server(&format!(r#"{{url: "{url}"}}"#)), value).is_err(), "{url} {value}");
+    }
+    let elsewhere = server(r#"{url: "http://h/?q={{header.a}}", headers: {x: "{{header.a}}"}}"#);
+    assert!(bad.iter().all(|value| values(&elsewhere, value).is_ok()), "a query leads nowhere");
+}
+
+#[test]
 fn values_are_told_apart_by_their_digest() {
     let two = server(r#"{url: "http://h/", headers: {a: "{{header.a}}{{header.b}}"}}"#);
     let digest = |a: &str, b: &str| {
