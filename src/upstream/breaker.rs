@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::state::Unavailable;
 use crate::config;
 use crate::metrics::{BreakerState, ServerSeries};
+use crate::names::ServerName;
 
 /// The longest rest, unless the file says more.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -29,6 +30,7 @@ const ROUND: u64 = 4;
 /// A call looks at one number when it begins and when it ends; whatever costs more is done only while something is wrong.
 #[derive(Debug)]
 pub(super) struct Breaker {
+    server: ServerName,
     /// The two flags, and above them the number of rounds so far.
     word: AtomicU64,
     inner: Mutex<Inner>,
@@ -72,7 +74,11 @@ pub struct Open {
 }
 
 impl Breaker {
-    pub(super) fn new(settings: Option<config::Breaker>, series: Arc<ServerSeries>) -> Self {
+    pub(super) fn new(
+        server: ServerName,
+        settings: Option<config::Breaker>,
+        series: Arc<ServerSeries>,
+    ) -> Self {
         series.breaker(BreakerState::Closed);
         let inner = Inner {
             settings,
@@ -82,7 +88,7 @@ impl Breaker {
             until: Instant::now(),
             probing: false,
         };
-        Self { word: AtomicU64::new(0), inner: Mutex::new(inner), series, opened: Notify::new() }
+        Self { server, word: AtomicU64::new(0), inner: Mutex::new(inner), series, opened: Notify::new() }
     }
 
     /// Lets a call through, or says why not.
@@ -120,7 +126,11 @@ impl Breaker {
         if self.is_open() && !(pass.probe && self.is_of_now(pass)) {
             return; // it began before, and tells nothing of what comes
         }
-        self.close(&mut inner);
+        let was_open = self.close(&mut inner);
+        drop(inner);
+        if was_open {
+            tracing::info!(server = %self.server, "answers calls again, so it gets all of them");
+        }
     }
 
     /// The server has failed a call in the way that `what` says.
@@ -137,7 +147,10 @@ impl Breaker {
         inner.failures.retain(|at| now - *at < settings.window);
         inner.failures.push_back(now);
         if pass.probe || inner.failures.len() >= settings.failures {
-            self.open(&mut inner, settings);
+            let rest = self.open(&mut inner, settings);
+            let (why, times) = (inner.what.clone(), inner.times);
+            drop(inner);
+            tracing::warn!(server = %self.server, why, times, "has failed the last calls and gets none for {rest:.1?}; then it is tried with one");
         }
     }
 
@@ -164,7 +177,11 @@ impl Breaker {
     pub(super) fn clear(&self, settings: Option<config::Breaker>) {
         let mut inner = self.inner();
         inner.settings = settings;
-        self.close(&mut inner);
+        let was_open = self.close(&mut inner);
+        drop(inner);
+        if was_open {
+            tracing::info!(server = %self.server, "has other settings, so it gets calls again");
+        }
     }
 
     /// How it is, where it stops calls.
@@ -185,21 +202,27 @@ impl Breaker {
         self.word.load(Ordering::Acquire) / ROUND == pass.round
     }
 
-    fn open(&self, inner: &mut Inner, settings: config::Breaker) {
+    /// Begins a rest, and says how long it is.
+    fn open(&self, inner: &mut Inner, settings: config::Breaker) -> Duration {
         let (doubled, most) = (2_u32.pow(inner.times.min(9)), LONGEST.max(settings.open));
         inner.times = inner.times.saturating_add(1);
-        inner.until = Instant::now() + jittered(settings.open.saturating_mul(doubled).min(most)).min(most);
+        let rest = jittered(settings.open.saturating_mul(doubled).min(most)).min(most);
+        inner.until = Instant::now() + rest;
         (inner.probing, inner.failures) = (false, VecDeque::new());
         self.word.fetch_or(OPEN, Ordering::AcqRel);
         self.series.breaker(BreakerState::Open);
         self.opened.notify_one();
+        rest
     }
 
-    fn close(&self, inner: &mut Inner) {
+    /// Holds nothing against the server any more; whether calls were stopped.
+    fn close(&self, inner: &mut Inner) -> bool {
+        let was_open = self.is_open();
         (inner.times, inner.probing, inner.failures) = (0, false, VecDeque::new());
         self.word.fetch_add(ROUND, Ordering::AcqRel);
         self.word.fetch_and(!(OPEN | DOUBTED), Ordering::AcqRel);
         self.series.breaker(BreakerState::Closed);
+        was_open
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -230,7 +253,7 @@ mod tests {
     const SETTINGS: config::Breaker = config::Breaker::USUAL;
 
     fn breaker() -> Breaker {
-        Breaker::new(Some(SETTINGS), Metrics::new("test").server("up"))
+        Breaker::new(ServerName::expose("up"), Some(SETTINGS), Metrics::new("test").server("up"))
     }
 
     fn fail(breaker: &Breaker) {

@@ -28,7 +28,7 @@ pub(super) struct Turn<'g> {
 impl Gate {
     pub(super) fn new(server: &Server, limits: &Limits, series: Arc<ServerSeries>) -> Self {
         let most = server.care.calls.unwrap_or(limits.calls_per_server);
-        let breaker = Breaker::new(server.care.breaker, series.clone());
+        let breaker = Breaker::new(server.name.clone(), server.care.breaker, series.clone());
         Self { calls: AtomicUsize::new(0), most: AtomicUsize::new(most), breaker, series }
     }
 

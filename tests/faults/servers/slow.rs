@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +36,7 @@ async fn fault_072_a_call_that_is_never_answered_ends_at_its_deadline_and_is_can
         );
         assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
         assert!(is_stub(&call) && said(&call).contains("server up was silent for 400ms"), "{call}");
-        let prompt: serde_json::Value = serde_json::from_str(&prompt).unwrap();
+        let prompt: Value = serde_json::from_str(&prompt).unwrap();
         assert_eq!((&prompt["error"]["code"], &prompt["id"]), (&(-32603).into(), &"mine".into()), "{prompt}");
         for method in ["tools/call", "prompts/get"] {
             let id = up.seen_of(method)[0].id.clone().unwrap();
@@ -110,6 +111,25 @@ async fn fault_084_calls_that_hang_are_stopped_and_the_list_stays() {
     let turned =
         world.metric(r#"trunkline_upstream_calls_turned_away_total{reason="breaker",server="up"}"#).await;
     assert!(turned > 5.0, "{turned}");
+    // One line each time that calls are stopped, one when they are not any more.
+    let of_it = |text: &str| {
+        let of_it = |line: &Value| line["message"].as_str().is_some_and(|said| said.contains(text));
+        world.log().into_iter().filter(of_it).collect::<Vec<_>>()
+    };
+    until("that it is well is told", async || of_it("answers calls again").first().map(|_| ())).await;
+    let (stopped, gone_on) = (of_it("gets none for"), of_it("answers calls again"));
+    assert!(stopped.len() >= 2 && stopped.len() <= up.seen_of("tools/call").len() - 15, "{stopped:?}");
+    for (line, times) in stopped.iter().zip(1..) {
+        assert_eq!(
+            (&line["level"], &line["server"], &line["times"]),
+            (&"WARN".into(), &"up".into(), &times.into())
+        );
+        assert!(line["why"].as_str().unwrap().contains("did not answer in time"), "{line}");
+    }
+    assert_eq!(
+        (gone_on.len(), &gone_on[0]["level"], &gone_on[0]["server"]),
+        (1, &"INFO".into(), &"up".into())
+    );
 }
 
 #[tokio::test]
@@ -230,7 +250,7 @@ async fn fault_085_a_call_that_waits_for_its_client_takes_no_place() {
     let beside = Beside::start("", &[("up", entry)]).await;
     let able = Client::able(&beside.world, "/mcp", r#"{"elicitation":{}}"#).await;
     let mut asking = able.stream(&able.request("who_mcp_up", r#"{"asks":true}"#)).await;
-    let question: serde_json::Value = serde_json::from_str(&asking.next().await.unwrap()).unwrap();
+    let question: Value = serde_json::from_str(&asking.next().await.unwrap()).unwrap();
     assert_eq!(said(&beside.client.call("who_mcp_up", "{}").await), "here");
     let reply = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"action":"decline"}}}}"#, question["id"]);
     assert_eq!(able.post(&reply).await.status, 202);
