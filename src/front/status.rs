@@ -155,5 +155,11 @@ fn server(upstream: &Upstream, snapshot: &Snapshot) -> ServerStatus {
         }
         State::Idle | State::Connecting | State::PerCaller | State::Stopped => {}
     }
+    if status.reason.is_none()
+        && let Some((time, why)) = upstream.resting()
+    {
+        status.reason = Some(why.to_owned());
+        status.next_try_in_seconds = Some(seconds(time));
+    }
     status
 }

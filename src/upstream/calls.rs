@@ -12,7 +12,7 @@ use super::breaker::Pass;
 use super::era::Order;
 use super::gate::Turn;
 use super::own::Wanted;
-use super::state::{Ready, State, Status, Unavailable, ends_link};
+use super::state::{RESTING, Ready, State, Status, Unavailable, ends_link};
 use super::subscriptions::{self, Missed, Subscription};
 use super::{Exchange, LevelWish, Upstream, Write};
 use crate::config::{Protocol, Reach, Scope, Values};
@@ -270,8 +270,7 @@ impl Upstream {
     ) -> Result<Exchange, Unavailable> {
         if let Some(retry_after) = linked.ready.resting() {
             self.gate.resting();
-            let what = "is busy, and asked to be left alone for a while".into();
-            return Err(Unavailable { what, retry_after, unauthorized: false });
+            return Err(Unavailable { what: RESTING.into(), retry_after, unauthorized: false });
         }
         match Exchange::open(linked, session, write, turn, again).await {
             Ok(exchange) => Ok(exchange),

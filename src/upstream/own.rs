@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::behalf::{Behalf, Key, Linked, Whom};
 use super::news::Hearers;
 use super::pace::Pace;
-use super::state::{Owner, Ready, Unavailable};
+use super::state::{Owner, RESTING, Ready, State, Unavailable};
 use super::tender::Tender;
 use super::{Doubt, Upstream};
 use crate::config::{Reach, Values};
@@ -91,6 +91,11 @@ impl Own {
         let line = table.lines.values().find(|line| line.is_of_session(serial))?;
         line.touch();
         line.ready()
+    }
+
+    /// The longest time for which one of the links is to be left alone, if any is.
+    pub(super) fn resting(&self) -> Option<Duration> {
+        self.table().lines.values().filter_map(|line| line.ready()?.resting()).max()
     }
 
     /// Has the tenders of a session's links look at what is wanted.
@@ -245,6 +250,16 @@ impl Line {
 }
 
 impl Upstream {
+    /// For how long it wants no calls although it is connected, if it asked for that, and as what to tell it; on one of its
+    /// links at least, be it a single caller's.
+    pub fn resting(&self) -> Option<(Duration, &'static str)> {
+        let kept = match &self.status.borrow().state {
+            State::Ready(ready) => ready.resting(),
+            State::Idle | State::Connecting | State::Down(_) | State::PerCaller | State::Stopped => None,
+        };
+        Some((kept.max(self.own.resting())?, RESTING))
+    }
+
     /// The link that is `wanted` on `behalf`, younger than `generation`; opened now if need be.
     pub(super) async fn own_link(
         self: &Arc<Self>,

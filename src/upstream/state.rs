@@ -120,6 +120,9 @@ pub(super) struct Owner {
     pub(super) session: Weak<Session>,
 }
 
+/// Of a server that has asked for a pause, as a predicate.
+pub(super) const RESTING: &str = "is busy, and asked to be left alone for a while";
+
 /// What the keeper publishes.
 #[derive(Debug, Clone)]
 pub struct Status {

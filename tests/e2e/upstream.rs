@@ -76,17 +76,25 @@ async fn a_server_that_wants_credentials_says_so_everywhere() {
 
 #[tokio::test]
 async fn fault_073_a_busy_server_is_not_down_and_gets_the_pause_it_asks_for() {
-    for code in [429, 503] {
-        let up =
-            Fake::http(Script::answering(move |_| Reply::Status(code, vec![("retry-after", "2".into())])));
+    // On the connection that all share, and on a session's own.
+    for (code, sessions) in [(429, false), (503, true)] {
+        let busy = Script::answering(move |_| Reply::Status(code, vec![("retry-after", "2".into())]));
+        let up = Fake::http(Script { sessions, ..busy });
         let world = World::start(&file("", &entries(&[("up", up.entry())]))).await.ready().await;
         let client = Client::open(&world, "/mcp").await;
         let answer = client.call("who_mcp_up", "{}").await;
         assert_eq!(answer["result"]["isError"], true, "{answer}");
         assert_eq!(answer["result"]["_meta"]["trunkline/retryAfterMs"], 2000, "{answer}");
         let asked = up.seen_of("tools/call")[0].at.unwrap();
-        assert_eq!(world.server("up").await["state"], "ready");
-        up.change(|script| *script = Script::default());
+        let status = world.server("up").await;
+        assert_eq!(status["state"], "ready");
+        let left = status["nextTryInSeconds"].as_f64();
+        assert!(left.is_some_and(|left| 0.0 < left && left <= 2.0), "{status}");
+        assert!(
+            status["reason"].as_str().is_some_and(|why| why.contains("asked to be left alone")),
+            "{status}"
+        );
+        up.change(|script| *script = Script { sessions, ..Script::default() });
         until("it is asked again", async || {
             let answer = client.call("who_mcp_up", "{}").await;
             (answer["result"]["content"][0]["text"] == "here").then_some(())
@@ -94,7 +102,10 @@ async fn fault_073_a_busy_server_is_not_down_and_gets_the_pause_it_asks_for() {
         .await;
         let asked_again = up.seen_of("tools/call").last().unwrap().at.unwrap();
         assert!(asked_again - asked >= Duration::from_secs(2), "{:?}", asked_again - asked);
-        assert_eq!((up.seen_of("tools/call").len(), up.seen_of("initialize").len()), (2, 1));
+        assert_eq!(up.seen_of("tools/call").len(), 2);
+        assert_eq!(up.seen_of("initialize").len(), 1 + usize::from(sessions));
+        let status = world.server("up").await;
+        assert!(status["nextTryInSeconds"].is_null() && status["reason"].is_null(), "{status}");
         let turned = r#"trunkline_upstream_calls_turned_away_total{reason="retry_after",server="up"}"#;
         assert!(world.metric(turned).await >= 1.0);
     }
