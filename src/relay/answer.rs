@@ -106,7 +106,7 @@ impl Request {
             Broken::Cancelled => return (None, Outcome::Cancelled),
             Broken::Unavailable(why) => {
                 let text = refusal::unavailable(noun, &self.name, name, &why);
-                (text, Some(why.retry_after), Outcome::Stub)
+                (text, why.again(), Outcome::Stub)
             }
             Broken::Failed(failure) => {
                 let why = upstream.unavailable_after(&failure);
@@ -116,7 +116,7 @@ impl Request {
                     ""
                 };
                 let text = refusal::unavailable(noun, &self.name, name, &why) + note;
-                (text, Some(why.retry_after), Outcome::Failed)
+                (text, why.again(), Outcome::Failed)
             }
             Broken::Refused(why) => {
                 let text = format!("{noun} {} of server {name} cannot go on: {why}.", self.name);

@@ -9,7 +9,7 @@ use super::hold::BadState;
 use crate::mcp::{Level, Revision, Unable, method};
 use crate::names::ServerName;
 use crate::session::{BeginError, TooManyLegs};
-use crate::upstream::Unavailable;
+use crate::upstream::{Remedy, Unavailable};
 use crate::wire::{self, Code, quoted};
 
 /// Why a request is answered by us. Each has its code and says what to do next.
@@ -193,12 +193,11 @@ fn origin(server: &ServerName, retry_after: Option<Duration>) -> String {
 /// Why what `noun` and `name` say is unavailable, and when to try again.
 pub(super) fn unavailable(noun: &str, name: &str, server: &ServerName, why: &Unavailable) -> String {
     let what = &why.what;
-    let next = if why.unauthorized {
-        "Its credentials in trunkline's configuration need to be set or renewed.".into()
-    } else if why.retry_after.is_zero() {
-        "Try again.".to_owned()
-    } else {
-        format!("Try again in {} s.", why.retry_after.as_secs_f64().ceil())
+    let next = match why.remedy {
+        Remedy::Operator => "Its credentials in trunkline's configuration need to be set or renewed.".into(),
+        Remedy::Caller => "The same request again does not help.".into(),
+        Remedy::Time if why.retry_after.is_zero() => "Try again.".to_owned(),
+        Remedy::Time => format!("Try again in {} s.", why.retry_after.as_secs_f64().ceil()),
     };
     format!("{noun} {name} is unavailable: server {server} {what}. {next}")
 }

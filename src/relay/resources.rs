@@ -109,7 +109,7 @@ impl Request {
                 Err(SubscribeError::Refused(error)) => return Ok(wire::failure(&self.id, &error)),
                 Err(SubscribeError::Unavailable(why)) => {
                     let text = unavailable(self.subject.noun(), &self.name, &route.server, &why);
-                    let retry_after = Some(why.retry_after);
+                    let retry_after = why.again();
                     return Err(Refusal::Away { server: route.server, text, retry_after });
                 }
             }

@@ -93,9 +93,10 @@ impl Request {
         let server = snapshot.catalog.server_of_unknown(&self.errand.view, &self.name);
         let server = server.ok_or_else(|| self.unknown())?;
         let upstream = snapshot.upstreams.get(&server).ok_or_else(|| self.unknown())?;
-        if let Some(why) = upstream.unavailable() {
+        let joined = || upstream.unlisted_of(self.errand.behalf()).filter(|_| !self.in_own_view());
+        if let Some(why) = upstream.unavailable().or_else(joined) {
             let text = unavailable(self.subject.noun(), &self.name, &server, &why);
-            return Err(Refusal::Away { server, text, retry_after: Some(why.retry_after) });
+            return Err(Refusal::Away { server, text, retry_after: why.again() });
         }
         if !self.in_own_view() {
             return Err(self.unknown());

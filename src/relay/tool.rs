@@ -9,7 +9,7 @@ use super::request::{Errand, Request, Subject, Tasks};
 use crate::catalog::{Route, View};
 use crate::fleet::Snapshot;
 use crate::mcp::TaskSupport;
-use crate::upstream::Upstream;
+use crate::upstream::{Unavailable, Upstream};
 use crate::wire::Message;
 
 /// Panics where a test wants to see one: in no build that anybody uses.
@@ -104,12 +104,13 @@ async fn look_again(
         relay.misses.add(&latest, &server, &call.name);
     }
     let settings = upstream.server();
+    let told = |why: &Unavailable| {
+        upstream.series().stub();
+        let text = unavailable("Tool", &call.name, &server, why);
+        Err(stub(call.speaks(), &call.id, &server, &text, why.again()))
+    };
     match upstream.unavailable() {
-        Some(why) => {
-            upstream.series().stub();
-            let text = unavailable("Tool", &call.name, &server, &why);
-            Err(stub(call.speaks(), &call.id, &server, &text, Some(why.retry_after)))
-        }
+        Some(why) => told(&why),
         // In its own view a server without filters answers for itself: it may know more names than it lists.
         None if matches!(view, View::One(_))
             && settings.tools.allow.is_empty()
@@ -118,6 +119,9 @@ async fn look_again(
             let name = call.message.text().slice(call.name_at.clone());
             Ok((Some(upstream), Route::to(server, name)))
         }
-        None => Err(unknown()),
+        None => match upstream.unlisted_of(call.errand.behalf()) {
+            Some(why) => told(&why),
+            None => Err(unknown()),
+        },
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::state::Unavailable;
+use super::state::{Remedy, Unavailable};
 use crate::config;
 use crate::metrics::{BreakerState, ServerSeries};
 use crate::names::ServerName;
@@ -105,7 +105,7 @@ impl Breaker {
         let now = Instant::now();
         if inner.until > now || inner.probing {
             let retry_after = inner.until.saturating_duration_since(now).max(Duration::from_secs(1));
-            return Err(Unavailable { what: inner.told(), retry_after, unauthorized: false });
+            return Err(Unavailable { what: inner.told(), retry_after, remedy: Remedy::Time });
         }
         inner.probing = true;
         self.series.breaker(BreakerState::HalfOpen);

@@ -12,7 +12,7 @@ use super::breaker::Pass;
 use super::era::Order;
 use super::gate::Turn;
 use super::own::Wanted;
-use super::state::{RESTING, Ready, State, Status, Unavailable, ends_link};
+use super::state::{RESTING, Ready, Remedy, State, Status, Unavailable, ends_link};
 use super::subscriptions::{self, Missed, Subscription};
 use super::{Exchange, LevelWish, Upstream, Write};
 use crate::config::{Protocol, Reach, Scope, Values};
@@ -270,7 +270,7 @@ impl Upstream {
     ) -> Result<Exchange, Unavailable> {
         if let Some(retry_after) = linked.ready.resting() {
             self.gate.resting();
-            return Err(Unavailable { what: RESTING.into(), retry_after, unauthorized: false });
+            return Err(Unavailable { what: RESTING.into(), retry_after, remedy: Remedy::Time });
         }
         match Exchange::open(linked, session, write, turn, again).await {
             Ok(exchange) => Ok(exchange),

@@ -52,7 +52,7 @@ pub use handshake::try_once;
 pub use legs::elicitation;
 pub use levels::LevelWish;
 pub use news::{Hearers, News, Notice};
-pub use state::{Ready, State, Status, Unavailable, Why};
+pub use state::{Ready, Remedy, State, Status, Unavailable, Why};
 pub use subscriptions::Subscription;
 
 use crate::catalog::Listing;
@@ -350,6 +350,10 @@ impl Upstream {
         let mut unavailable = Unavailable::of(failure);
         if state::ends_link(failure) && unavailable.retry_after.is_zero() {
             unavailable.retry_after = self.shared.limits.reconnect_interval;
+        }
+        if unavailable.remedy == Remedy::Operator && self.is_personal() {
+            unavailable.what += " with what this request brings";
+            unavailable.remedy = Remedy::Caller;
         }
         unavailable
     }

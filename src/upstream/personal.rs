@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use super::behalf::Behalf;
 use super::lists::{Found, list};
 use super::own::Line;
-use super::{Hearers, Notice, State, Upstream};
+use super::{Hearers, Notice, State, Unavailable, Upstream};
 use crate::auth::Handed;
 use crate::catalog::Listing;
 use crate::config::Values;
@@ -39,6 +39,8 @@ struct List {
     /// How often it was said that there is something else by now, since it was last asked for; 0 where it was not.
     stale: AtomicU64,
     asked: Mutex<Asked>,
+    /// Why the last look failed, if it did.
+    failed: Mutex<Option<Unavailable>>,
     /// Counts looks that have ended, well or badly.
     looks: watch::Sender<u64>,
 }
@@ -63,6 +65,7 @@ impl Lists {
                 listing: ArcSwapOption::empty(),
                 stale: AtomicU64::new(0),
                 asked: Mutex::default(),
+                failed: Mutex::default(),
                 looks: watch::Sender::new(0),
             })
         };
@@ -78,6 +81,10 @@ impl List {
     fn asked(&self) -> MutexGuard<'_, Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn failed(&self) -> MutexGuard<'_, Option<Unavailable>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Upstream {
@@ -89,6 +96,23 @@ impl Upstream {
     /// What the caller has listed, as far as that is known.
     pub fn listing_of(&self, behalf: Behalf<'_>) -> Option<Arc<Listing>> {
         self.list_of(behalf)?.listing.load_full()
+    }
+
+    /// Why nothing is known of what the caller has here, where each reaches it by himself.
+    pub fn unlisted_of(&self, behalf: Behalf<'_>) -> Option<Unavailable> {
+        let values = match behalf.values(&self.server.load()) {
+            Ok(values) => values?,
+            Err(why) => return Some(why),
+        };
+        let list = self.lists.of((behalf.session.principal().cloned(), values.digest()));
+        if list.listing.load().is_some() {
+            return None;
+        }
+        let Some(why) = list.failed().clone() else {
+            return Some(Unavailable::soon("has not said yet what it has for this caller"));
+        };
+        let next = list.asked().at.map(|at| at + self.shared.limits.reconnect_interval);
+        Some(next.map_or_else(|| why.clone(), |next| why.until(next)))
     }
 
     /// Whether what [`listing_of`](Self::listing_of) gives is not to be shown yet: nothing is known so far, or it is known to
@@ -172,9 +196,11 @@ impl Upstream {
             let limit = upstream.server.load().connect_timeout;
             let looked = tokio::select! {
                 looked = timeout(limit, upstream.listed(&session, handed.as_ref(), known)) => {
-                    looked.unwrap_or_else(|_| Err(format!("did not list what it has within {limit:?}")))
+                    looked.unwrap_or_else(|_| {
+                        Err(Unavailable::soon(format!("did not list what it has within {limit:?}")))
+                    })
                 }
-                () = upstream.stop.cancelled() => Err("is no longer configured".into()),
+                () = upstream.stop.cancelled() => Err(Unavailable::soon("is no longer configured")),
             };
             upstream.take_in(&list, looked, &session);
             // What was said in the meantime stands.
@@ -192,11 +218,10 @@ impl Upstream {
         session: &Arc<Session>,
         handed: Option<&Arc<Handed>>,
         known: Option<Arc<Listing>>,
-    ) -> Result<Listing, String> {
+    ) -> Result<Listing, Unavailable> {
         let mut after = 0;
         loop {
-            let linked =
-                self.personal_link(Behalf { session, handed }, after).await.map_err(|why| why.what)?;
+            let linked = self.personal_link(Behalf { session, handed }, after).await?;
             let ready = linked.ready.clone();
             let _open = ready.calls.token();
             let limit = self.server.load().connect_timeout;
@@ -206,7 +231,7 @@ impl Upstream {
                 Ok(Found { listing, failed: Some(failure) }) => {
                     // The first time, what there is of it is all that there is.
                     if Feature::ALL.into_iter().all(|kind| listing.of(kind).is_empty()) {
-                        return Err(failure.to_string());
+                        return Err(self.unavailable_after(&failure));
                     }
                     let server = &self.server.load().name;
                     tracing::warn!(%server, "not all that it has for a caller could be listed: it {failure}");
@@ -215,7 +240,7 @@ impl Upstream {
                 Err(failure) => {
                     self.doubt(ready.generation, &failure);
                     if failure != Failure::SessionGone || after > 0 {
-                        return Err(failure.to_string());
+                        return Err(self.unavailable_after(&failure));
                     }
                     after = ready.generation;
                 }
@@ -224,7 +249,7 @@ impl Upstream {
     }
 
     /// An incomplete list never replaces a good one.
-    fn take_in(&self, list: &List, looked: Result<Listing, String>, session: &Session) {
+    fn take_in(&self, list: &List, looked: Result<Listing, Unavailable>, session: &Session) {
         let name = self.server.load().name.clone();
         match looked {
             Ok(listing) => {
@@ -232,6 +257,7 @@ impl Upstream {
                     self.series.listing_truncated();
                     tracing::warn!(server = %name, "only a part of what it has is listed for a caller: {cut}");
                 }
+                *list.failed() = None;
                 let before = list.listing.load_full();
                 if before.as_deref() != Some(&listing) {
                     list.listing.store(Some(Arc::new(listing)));
@@ -244,7 +270,8 @@ impl Upstream {
                 }
             }
             Err(why) => {
-                tracing::warn!(server = %name, "what it has for a caller could not be listed: it {why}");
+                tracing::warn!(server = %name, "what it has for a caller could not be listed: it {}", why.what);
+                *list.failed() = Some(why);
             }
         }
     }

@@ -142,8 +142,19 @@ pub struct Unavailable {
     pub what: String,
     /// When it makes sense to try again.
     pub retry_after: Duration,
+    /// What it takes for the next try to go better.
+    pub remedy: Remedy,
+}
+
+/// What it takes for the next try to go better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Time.
+    Time,
     /// Somebody has to give us other credentials.
-    pub unauthorized: bool,
+    Operator,
+    /// The same request again fails again, whenever it comes.
+    Caller,
 }
 
 impl State {
@@ -176,7 +187,7 @@ impl State {
             Self::Down(why) => Unavailable {
                 what: why.what.clone(),
                 retry_after: why.next.saturating_duration_since(Instant::now()),
-                unauthorized: why.unauthorized,
+                remedy: if why.unauthorized { Remedy::Operator } else { Remedy::Time },
             },
         }
     }
@@ -252,12 +263,12 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 impl Unavailable {
     /// It is worth trying again in a moment.
     pub(super) fn soon(what: impl Into<String>) -> Self {
-        Self { what: what.into(), retry_after: Duration::from_secs(1), unauthorized: false }
+        Self { what: what.into(), retry_after: Duration::from_secs(1), remedy: Remedy::Time }
     }
 
     /// Waiting does not help.
     pub(super) fn lasting(what: impl Into<String>) -> Self {
-        Self { what: what.into(), retry_after: Duration::ZERO, unauthorized: false }
+        Self { what: what.into(), retry_after: Duration::ZERO, remedy: Remedy::Caller }
     }
 
     /// As it is, with the time until `next`.
@@ -270,8 +281,17 @@ impl Unavailable {
         Self {
             what: failure.to_string(),
             retry_after: failure.retry_after().unwrap_or_default(),
-            unauthorized: matches!(failure, Failure::Unauthorized { .. }),
+            remedy: if matches!(failure, Failure::Unauthorized { .. }) {
+                Remedy::Operator
+            } else {
+                Remedy::Time
+            },
         }
+    }
+
+    /// When it makes sense to try again, if time is what it takes.
+    pub fn again(&self) -> Option<Duration> {
+        Some(self.retry_after).filter(|after| self.remedy != Remedy::Caller || !after.is_zero())
     }
 }
 

@@ -115,6 +115,49 @@ async fn what_a_request_lacks_is_told_and_nothing_is_sent() {
     assert_eq!(up.seen().len(), before);
 }
 
+/// What joined lists lack has its reason, as it has in the server's own view.
+#[tokio::test]
+async fn why_a_caller_has_nothing_of_a_server_is_told_where_all_are_joined() {
+    let up = Fake::http(Script {
+        prompts: vec![r#"{"name":"p"}"#.into()],
+        capabilities: Some(r#"{"tools":{},"prompts":{}}"#.into()),
+        ..Script::default()
+    });
+    let world = World::start(&file("", &entries(&[("up", up.entry_with(BY_HEADER))]))).await.ready().await;
+    let client = Client::open(&world, "/mcp").await;
+    let own = Client::open(&world, "/mcp/up").await;
+    let prompt = r#"{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"p_mcp_up"}}"#;
+    for answer in [own.call("who", "{}").await, client.call("who_mcp_up", "{}").await] {
+        let told = stub(&answer);
+        assert!(told.contains("the header `x-tenant`") && told.contains("does not help"), "{answer}");
+        assert!(!told.contains("Try again"), "{answer}");
+        assert!(answer["result"]["_meta"]["trunkline/retryAfterMs"].is_null(), "{answer}");
+    }
+    let answer = client.ask(prompt).await;
+    assert!(answer.contains("the header `x-tenant`") && !answer.contains("retryAfterMs"), "{answer}");
+    // The server wants something else of this caller.
+    up.change(|script| script.refusal = Some(Reply::Status(401, vec![])));
+    let bad = client.with("x-tenant", "bad");
+    let answer = bad.call("who_mcp_up", "{}").await;
+    let told = stub(&answer);
+    assert!(told.contains("authorization") && told.contains("what this request brings"), "{answer}");
+    assert!(!told.contains("configuration"), "{answer}");
+    // It fails.
+    up.change(|script| script.refusal = Some(Reply::Status(500, vec![])));
+    let answer = client.with("x-tenant", "other").call("who_mcp_up", "{}").await;
+    assert!(stub(&answer).contains("HTTP 500") && stub(&answer).contains("Try again in"), "{answer}");
+    assert!(answer["result"]["_meta"]["trunkline/retryAfterMs"].as_u64().unwrap() > 0, "{answer}");
+    // Whoever has what it takes is told of names as before.
+    up.change(|script| script.refusal = None);
+    let good = client.with("x-tenant", "good");
+    assert_eq!(said(&good.call("who_mcp_up", "{}").await), "here");
+    for client in [&good, &bad] {
+        let nowhere = client.request("who_mcp_nowhere", "{}");
+        assert_eq!(error(&client.ask(&nowhere).await), Some(-32602));
+    }
+    assert_eq!(error(&good.ask(&good.request("nothing_mcp_up", "{}")).await), Some(-32602));
+}
+
 #[tokio::test]
 async fn a_value_in_a_url_stays_where_it_belongs() {
     let up = Fake::http(Script::answering(|seen| Reply::Result(text(&seen.path))));
