@@ -102,6 +102,8 @@ impl Request {
         broken: Broken,
     ) -> (Option<Bytes>, Outcome) {
         let (name, noun) = (&server.name, self.subject.noun());
+        // What reads only has no effect that could be doubted.
+        let effect = |text: &'static str| if self.subject == Subject::Tool { text } else { "" };
         let (text, retry_after, outcome) = match broken {
             Broken::Cancelled => return (None, Outcome::Cancelled),
             Broken::Unavailable(why) => {
@@ -110,11 +112,7 @@ impl Request {
             }
             Broken::Failed(failure) => {
                 let why = upstream.unavailable_after(&failure);
-                let note = if self.subject == Subject::Tool && failure.maybe_processed() {
-                    " The call may or may not have taken effect."
-                } else {
-                    ""
-                };
+                let note = if failure.maybe_processed() { effect(UNSURE) } else { "" };
                 let text = refusal::unavailable(noun, &self.name, name, &why) + note;
                 (text, why.again(), Outcome::Failed)
             }
@@ -128,25 +126,27 @@ impl Request {
             }
             Broken::Ending => {
                 let text = format!(
-                    "{noun} {} of server {name} was broken off: the proxy in front of it is being stopped. The call may \
-                     or may not have taken effect.",
-                    self.name
+                    "{noun} {} of server {name} was broken off: the proxy in front of it is being stopped.{}",
+                    self.name,
+                    effect(UNSURE)
                 );
                 (text, None, Outcome::Failed)
             }
             Broken::Silent(after) => {
                 let text = format!(
-                    "{noun} {} gave no answer: server {name} was silent for {after:?}; the call was cancelled. \
+                    "{noun} {} gave no answer: server {name} was silent for {after:?}; the call was cancelled.{} \
                      Try again, or raise `timeout` of this server.",
-                    self.name
+                    self.name,
+                    effect(STILL)
                 );
                 (text, None, Outcome::Timeout)
             }
             Broken::Overdue(after) => {
                 let text = format!(
-                    "{noun} {} did not come to an end: server {name} had {after:?}; the call was cancelled. Try again, or \
-                     raise `maxTotal` of this server.",
-                    self.name
+                    "{noun} {} did not come to an end: server {name} had {after:?}; the call was cancelled.{} \
+                     Try again, or raise `maxTotal` of this server.",
+                    self.name,
+                    effect(STILL)
                 );
                 (text, None, Outcome::Timeout)
             }
@@ -159,6 +159,12 @@ impl Request {
         (Some(answer), outcome)
     }
 }
+
+/// Of a call that the server may have got.
+const UNSURE: &str = " The call may or may not have taken effect.";
+/// Of a call that the server was told to let go of.
+const STILL: &str =
+    " It may have taken effect all the same: look before you repeat what must not happen twice.";
 
 /// A `result` of ours, an object, as the answer to the request `id` of a client that speaks `revision`.
 pub(super) fn own_result(revision: Revision, id: &[u8], result: &str) -> Bytes {

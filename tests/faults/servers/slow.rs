@@ -36,8 +36,10 @@ async fn fault_072_a_call_that_is_never_answered_ends_at_its_deadline_and_is_can
         );
         assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
         assert!(is_stub(&call) && said(&call).contains("server up was silent for 400ms"), "{call}");
+        assert!(said(&call).contains("may have taken effect"), "{call}");
         let prompt: Value = serde_json::from_str(&prompt).unwrap();
         assert_eq!((&prompt["error"]["code"], &prompt["id"]), (&(-32603).into(), &"mine".into()), "{prompt}");
+        assert!(!prompt["error"]["message"].as_str().unwrap().contains("effect"), "it only reads: {prompt}");
         for method in ["tools/call", "prompts/get"] {
             let id = up.seen_of(method)[0].id.clone().unwrap();
             let told = format!(r#""requestId":{id},"#);
@@ -63,6 +65,7 @@ async fn fault_077_a_call_ends_in_time_however_much_its_server_says() {
         let (call, ()) = tokio::join!(beside.client.call(tool, "{}"), beside.others_are_well());
         let took = started.elapsed();
         assert!(is_stub(&call) && said(&call).contains("had 1.5s"), "{call}");
+        assert!(said(&call).contains("may have taken effect"), "{call}");
         assert!((1400..4000).contains(&took.as_millis()), "{took:?}");
     }
 }
