@@ -1,6 +1,10 @@
 //! `trunkline check`: what is wrong with a file, before it is used.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
+
+use nix::unistd::{AccessFlags, access};
 
 use super::load::{LoadError, Origin};
 use super::{Exit, complain, say};
@@ -33,9 +37,30 @@ pub async fn check(origin: &Origin, connect: bool) -> Exit {
         complain(&format!("no TLS for `listen`: {why}"));
         return Exit::Misused;
     }
+    if let Some(folder) = &parsed.config.catalog_cache
+        && let Err(why) = usable(folder)
+    {
+        // Elsewhere, or for somebody else, it may be another matter; and it would start all the same.
+        say(&format!("warning: `catalogCache` cannot be used here: {}: {why}", folder.display()));
+    }
     let servers = parsed.config.servers.len();
     say(&format!("ok: {servers} server{} in {}", if servers == 1 { "" } else { "s" }, origin.name()));
     if connect && !try_all(&parsed).await { Exit::Failed } else { Exit::Done }
+}
+
+/// Whether files could be kept in `folder`, which is made where there is none. Nothing is changed by asking.
+fn usable(folder: &Path) -> io::Result<()> {
+    for part in folder.ancestors() {
+        // What a relative path begins with.
+        let part = if part.as_os_str().is_empty() { Path::new(".") } else { part };
+        match part.metadata() {
+            Ok(found) if !found.is_dir() => return Err(io::ErrorKind::NotADirectory.into()),
+            Ok(_) => return Ok(access(part, AccessFlags::W_OK | AccessFlags::X_OK)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
 }
 
 /// Tries all servers side by side; whether all of them answer.
@@ -68,4 +93,23 @@ async fn try_all(parsed: &Parsed) -> bool {
         }
     }
     good
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_usable_where_it_is_or_could_be_made() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for good in [root.path().to_owned(), root.path().join("a/b"), "not-there".into(), "a/b".into()] {
+            assert!(usable(&good).is_ok(), "{good:?}");
+        }
+        for bad in [&file, &file.join("a"), Path::new("/dev/null/a/b")] {
+            assert!(usable(bad).is_err(), "{bad:?}");
+        }
+        assert!(!root.path().join("a").exists());
+    }
 }

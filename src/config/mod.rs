@@ -8,6 +8,7 @@ mod auth;
 mod care;
 mod change;
 mod env_file;
+mod exposed;
 mod keys;
 mod limits;
 mod model;

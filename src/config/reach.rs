@@ -12,6 +12,7 @@ use indexmap::IndexMap;
 use url::Url;
 
 use super::env_file;
+use super::exposed::{self, Exposed};
 use super::keys::{SERVER, TLS, TYPES};
 use super::model::{Http, HttpTransport, Reach, Stdio, Tls};
 use super::node::{Entry, Node, Value};
@@ -283,6 +284,13 @@ fn stdio(reader: &mut Reader<'_>, fields: &Fields<'_>, node: &Node) -> Option<(S
         }
         _ => PathBuf::from(command),
     };
+    if exposed::is_command_line(&command.to_string_lossy()) {
+        let message = format!(
+            "{name} has blanks in it and is looked for as one program; put arguments into `args`, as in \
+             `{{command: npx, args: [-y, some-server]}}`"
+        );
+        reader.warn(node.place, message);
+    }
     let personal = Personal { args: personal_args, env: personal_env, ..Personal::default() };
     Some((Stdio { command, args, env, cwd }, personal.some()))
 }
@@ -323,13 +331,19 @@ fn env(reader: &mut Reader<'_>, fields: &Fields<'_>) -> (IndexMap<String, String
 /// Arguments. Unlike variables they can be seen by everyone on the machine.
 fn args(reader: &mut Reader<'_>, fields: &Fields<'_>) -> (Vec<String>, Vec<(usize, Form)>) {
     if let Some(Node { value: Value::List(items), .. }) = fields.get("args") {
+        let name = fields.name("args");
+        let mut before = None;
         for node in items {
-            if matches!(&node.value, Value::Scalar { text, .. } if brings_secret(text)) {
-                let name = fields.name("args");
-                let message =
-                    format!("an item of {name} brings a secret into the list of processes; prefer `env`");
-                reader.warn(node.place, message);
-            }
+            let Value::Scalar { text, .. } = &node.value else { continue };
+            let told = match exposed::look(before.replace(text), text) {
+                Some(Exposed::ByName) => "brings a secret into the list of processes; prefer `env`",
+                Some(Exposed::Written) => {
+                    "looks like a secret: everybody on the machine can see it in the list of processes, and whoever reads \
+                     this file; prefer `env` with a placeholder such as `${TOKEN}`"
+                }
+                None => continue,
+            };
+            reader.warn(node.place, format!("an item of {name} {told}"));
         }
     }
     let (mut args, mut forms) = (vec![], vec![]);
@@ -341,16 +355,4 @@ fn args(reader: &mut Reader<'_>, fields: &Fields<'_>) -> (Vec<String>, Vec<(usiz
         args.push(value);
     }
     (args, forms)
-}
-
-/// Whether a placeholder in it is called like a secret.
-fn brings_secret(text: &str) -> bool {
-    if text.contains("{{header.") {
-        return true;
-    }
-    text.replace("$${", "").split("${").skip(1).any(|part| {
-        let name = part.split(['}', ':']).next().unwrap_or_default().to_ascii_uppercase();
-        let secrets = ["TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "AUTH"];
-        name == "FILE" || secrets.iter().any(|secret| name.contains(secret))
-    })
 }

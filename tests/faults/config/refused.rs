@@ -97,6 +97,28 @@ async fn fault_093_warnings_and_what_needs_a_restart_are_on_the_status() {
 }
 
 #[tokio::test]
+async fn a_check_warns_of_what_works_otherwise_than_meant() {
+    let text = r#"catalogCache: /dev/null/kept
+mcpServers:
+  alpha: {command: "npx -y foo", args: [--api-key=hunter2, --token, hunter3, "postgresql://me:hunter4@h/db", /data]}
+  beta: {command: npx, args: [-y, foo, "--token=${TOKEN}"], env: {API_KEY: hunter5}}
+"#;
+    let mut program = program();
+    let mount = Mount::new(text);
+    program.args(["check", "--config"]).arg(mount.file()).env("TOKEN", "hunter6");
+    let output = program.output().await.unwrap();
+    let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let count = |what: &str| told.matches(what).count();
+    assert_eq!(count("an item of `args` of server `alpha` looks like a secret"), 3, "{told}");
+    assert_eq!(count("an item of `args` of server `beta` brings a secret"), 1, "{told}");
+    assert_eq!(count("`command` of server `alpha` has blanks in it"), 1, "{told}");
+    assert_eq!(count("warning: `catalogCache` cannot be used here: /dev/null/kept"), 1, "{told}");
+    assert_eq!(count("warning:"), 6, "{told}");
+    assert!(!told.contains("hunter"), "{told}");
+}
+
+#[tokio::test]
 async fn fault_101_a_check_is_quick_and_small_whatever_the_file() {
     let level = |n: usize| format!("a{}: &a{} [{}]\n", n + 1, n + 1, vec![format!("*a{n}"); 10].join(","));
     let bomb = format!("a0: &a0 [x]\n{}", (0..40).map(level).collect::<String>());
