@@ -128,14 +128,14 @@
 //! link would mix clients up; where callers are known, a child is one principal's. There a caller's first call has a task of
 //! its own dial: for a session with the client's capabilities, at the pace of the server, and never while the keeper says
 //! down. Calls wait for it side by side. A session holds a lease on its link, a request of `scope: request` another; with
-//! that, after `connectionIdle`, or with the upstream the task lets calls finish and closes the link. A lost one is dialled
-//! again by the next call. Lists, subscriptions and health stay the keeper's. All these links stand in one table, by whose
-//! they are and by a digest of what was filled in.
+//! that, after `connectionIdle`, with the upstream, or where another needs its place and it is the longest idle, the task lets
+//! calls finish and closes the link. A lost one is dialled again by the next call. Lists, subscriptions and health stay the
+//! keeper's. All these links stand in one table, by whose they are and by a digest of what was filled in.
 //!
 //! **Who calls.** [`front::Endpoint`] has [`auth::Visitor::of`] say who sends a request, before anything else of it is looked
 //! at, and takes those headers along that the configuration hands on. The session knows the principal as text, and is found
-//! for that one only; states, ids of tasks and cursors are bound to the same text. [`upstream::Behalf`] brings both to where
-//! a link is chosen.
+//! for that one only, as long as the key that opened it is in force; states, ids of tasks and cursors are bound to the same
+//! text. [`upstream::Behalf`] brings both to where a link is chosen.
 //!
 //! **What callers fill in.** A server whose settings have blanks ([`config::Personal`]) has no keeper's link: its state is
 //! [`State::PerCaller`](upstream::State::PerCaller), and [dialling](transport::Dialer::dial) it as it stands fails. A call has
