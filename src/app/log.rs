@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -62,7 +64,7 @@ pub fn start(filter: &str, format: Format) -> Result<Log, String> {
     if !filter.contains(['=', ',', ':']) && filter.parse::<LevelFilter>().is_err() {
         return Err(format!("bad log level {filter:?}; there are error, warn, info, debug and trace"));
     }
-    let filter = EnvFilter::try_new(filter).map_err(|error| format!("bad log filter: {error}"))?;
+    let filter: Targets = filter.parse().map_err(|error| format!("bad log filter: {error}"))?;
     let (lines, waiting) = sync_channel(WAITING);
     let dropped = Arc::new(AtomicU64::new(0));
     let (ended, written) = sync_channel::<()>(0);
@@ -79,10 +81,11 @@ pub fn start(filter: &str, format: Format) -> Result<Log, String> {
     let last = lines.clone();
     let total = Arc::new(AtomicU64::new(0));
     let lines = Lines { queue: lines, dropped, lost: total.clone() };
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines).with_target(false);
+    let layer = tracing_subscriber::fmt::layer().with_writer(lines).with_target(false);
+    let filtered = tracing_subscriber::registry().with(filter);
     match format {
-        Format::Text => subscriber.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).try_init(),
-        Format::Json => subscriber.json().flatten_event(true).with_current_span(false).try_init(),
+        Format::Text => filtered.with(layer.with_ansi(io::IsTerminal::is_terminal(&io::stderr()))).try_init(),
+        Format::Json => filtered.with(layer.json().flatten_event(true).with_current_span(false)).try_init(),
     }
     .map_err(|error| error.to_string())?;
     Ok(Log { lines: last, lost: total, written })

@@ -1,6 +1,5 @@
 //! One client's connection, from its first byte to its last.
 
-use std::convert::Infallible;
 use std::error::Error;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,10 +10,7 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
-use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Version};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use tokio::net::TcpStream;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
@@ -25,22 +21,14 @@ use super::refuse::{Turned, refuse};
 use super::sent::{Sent, Streams};
 use super::serve::{Serve, Server};
 use super::socket::{Socket, Stream};
+use super::spoken::{HEADERS, Spoken, begins_with_two};
 use crate::metrics::{Closed, Rejection};
 use crate::wire::Code;
 
-/// Headers of a request, in bytes and in lines; hyper refuses more lines of HTTP/1 by itself.
-const HEADERS: usize = 32 << 10;
+/// Lines of headers; hyper refuses more of HTTP/1 by itself.
 const LINES: usize = 100;
 /// The target of a request, in bytes.
 const TARGET: usize = 8 << 10;
-/// What is read of a head to find out which of the two is too long; and the most that waits to be written.
-const BUFFER: usize = 96 << 10;
-/// Streams of one HTTP/2 connection: hyper's own default, made visible.
-const STREAMS: u32 = 200;
-/// What waits in each of them to be written.
-const QUEUE: usize = 64 << 10;
-/// How often an HTTP/2 connection is asked whether its client still lives, and how long that may take to say so.
-const PING: Duration = Duration::from_secs(30);
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// A connection without requests is kept for so many times the time that a head may take: people think between calls, and
@@ -54,23 +42,20 @@ impl Server {
     pub(super) async fn connection<S: Serve>(self: Arc<Self>, socket: TcpStream, service: Arc<S>) {
         let _counted = self.metrics.connection();
         drop(socket.set_nodelay(true)); // without it answers are late, not wrong
-        let Some(stream) = self.greeted(socket).await else { return };
-        let peer = Peer::new(self.memory.clone());
-        let http = self.http(&peer);
-        let socket = TokioIo::new(Socket::new(stream, peer.clone(), self.write_time));
+        let Some((stream, two)) = self.greeted(socket).await else { return };
+        let peer = Peer::new(self.memory.clone(), two);
+        let socket = Socket::new(stream, peer.clone(), self.write_time);
         let line = Arc::new(Line { server: self.clone(), service, peer: peer.clone() });
-        let service = service_fn(move |request| {
-            let line = line.clone();
-            async move { Ok::<_, Infallible>(line.answer(request).await) }
-        });
-        let mut connection = pin!(http.serve_connection(socket, service));
+        let spoken =
+            if two { Spoken::two(socket, line, self.streams_of(&peer)) } else { Spoken::one(socket, line) };
+        let mut connection = pin!(spoken);
         let mut closing = pin!(self.closing.cancelled());
         let mut look = pin!(sleep(self.header_time));
         // One timer for the connection rather than one for each request: what comes after the first is closed a little late.
         let (mut seen, mut begun, mut idle) = (0, false, 0);
         loop {
             tokio::select! {
-                ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&peer, &*error)),
+                ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&peer, &error)),
                 () = closing.as_mut() => break,
                 () = look.as_mut() => {
                     let is_still = peer.alive() == 0 && peer.moved() == seen;
@@ -92,7 +77,7 @@ impl Server {
         let (mut still, mut pause) = (0, LOOK);
         loop {
             tokio::select! {
-                ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&peer, &*error)),
+                ended = connection.as_mut() => return ended.unwrap_or_else(|error| self.broke(&peer, &error)),
                 () = self.ended.cancelled() => return,
                 () = sleep(pause) => {
                     // More than one look: what has just been answered is still on its way.
@@ -106,21 +91,28 @@ impl Server {
         }
     }
 
-    /// The connection once its client has said something. Nothing else limits the wait for the first bytes.
-    async fn greeted(&self, socket: TcpStream) -> Option<Stream> {
+    /// The connection once its client has said something, and whether that is HTTP/2. Nothing else limits the wait for
+    /// the first bytes.
+    async fn greeted(&self, socket: TcpStream) -> Option<(Stream, bool)> {
         let why = match &self.tls {
-            None => match self.soon(self.header_time, socket.readable()).await? {
-                Ok(_) => return Some(Stream::Plain(socket)),
+            None => match self.soon(self.header_time, begins_with_two(&socket)).await? {
+                Ok(two) => return Some((Stream::Plain(socket), two)),
                 Err(_) => Closed::Silent,
             },
-            Some(tls) => match self.soon(HANDSHAKE.min(self.header_time), tls.accept(socket)).await? {
-                Ok(Ok(stream)) => return Some(Stream::Tls(Box::new(stream))),
-                Ok(Err(error)) => {
-                    tracing::debug!(%error, "no TLS with a client");
-                    Closed::Handshake
+            Some(tls) => {
+                // A handshake needs much room, and only for a moment.
+                match Box::pin(self.soon(HANDSHAKE.min(self.header_time), tls.accept(socket))).await? {
+                    Ok(Ok(stream)) => {
+                        let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                        return Some((Stream::Tls(Box::new(stream)), two));
+                    }
+                    Ok(Err(error)) => {
+                        tracing::debug!(%error, "no TLS with a client");
+                        Closed::Handshake
+                    }
+                    Err(_) => Closed::Handshake,
                 }
-                Err(_) => Closed::Handshake,
-            },
+            }
         };
         self.metrics.closed(why);
         None
@@ -131,25 +123,14 @@ impl Server {
         self.closing.run_until_cancelled(timeout(limit, work)).await
     }
 
-    fn http(&self, peer: &Arc<Peer>) -> Builder<Streams> {
-        let mut http = Builder::new(Streams {
-            peer: peer.clone(),
-            tasks: self.streams.clone(),
-            limit: self.write_time,
-            metrics: self.metrics.clone(),
-        });
-        http.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(BUFFER);
-        http.http2()
-            .timer(TokioTimer::new())
-            .max_header_list_size(u32::try_from(HEADERS).unwrap_or(u32::MAX))
-            .max_concurrent_streams(STREAMS)
-            .max_send_buf_size(QUEUE)
-            .keep_alive_interval(PING);
-        http
+    /// What runs the streams of an HTTP/2 connection.
+    fn streams_of(&self, peer: &Arc<Peer>) -> Streams {
+        let (tasks, metrics) = (self.streams.clone(), self.metrics.clone());
+        Streams { peer: peer.clone(), tasks, limit: self.write_time, metrics }
     }
 
-    fn broke(&self, peer: &Peer, error: &(dyn Error + Send + Sync + 'static)) {
-        tracing::debug!(error, "a connection broke");
+    fn broke(&self, peer: &Peer, error: &hyper::Error) {
+        tracing::debug!(%error, "a connection broke");
         let theirs = |error: &hyper::Error| {
             let went = error.is_incomplete_message() || error.is_closed() || error.is_canceled();
             match (error.is_timeout(), went, error.is_parse()) {
@@ -160,7 +141,7 @@ impl Server {
                 (..) => (!ends_in_io(error)).then_some(Closed::Protocol),
             }
         };
-        let why = peer.fault().or_else(|| error.downcast_ref::<hyper::Error>().and_then(theirs));
+        let why = peer.fault().or_else(|| theirs(error));
         if let Some(why) = why {
             self.metrics.closed(why);
         }
@@ -179,14 +160,14 @@ fn ends_in_io(error: &hyper::Error) -> bool {
 }
 
 /// What answers the requests of one connection.
-struct Line<S> {
+pub(super) struct Line<S> {
     server: Arc<Server>,
     service: Arc<S>,
     peer: Arc<Peer>,
 }
 
 impl<S: Serve> Line<S> {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Sent> {
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Sent> {
         let alive = self.peer.take();
         let response = match self.judge(&request) {
             Ok(()) => {

@@ -1,7 +1,7 @@
 //! Who may talk to us at all: web pages from elsewhere may not, whatever name they resolve to us (specification,
 //! `basic/transports`, DNS rebinding).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use hyper::header::{HOST, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
@@ -66,8 +66,13 @@ fn is_loopback(host: &str) -> bool {
     if host == "127.0.0.1" || host == "localhost" {
         return true;
     }
-    let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-    host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(six) => six.parse::<Ipv6Addr>().is_ok_and(|ip| ip.is_loopback()),
+        None => {
+            host.eq_ignore_ascii_case("localhost")
+                || host.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
+        }
+    }
 }
 
 fn allowed_origin(origin: &HeaderValue, bound: SocketAddr, config: &Config) -> bool {
@@ -122,6 +127,7 @@ mod tests {
             "[::1",
             "[::1]evil",
             "[::1]1",
+            "[127.0.0.1]",
             "localhost evil",
             "10.0.0.1",
             "0.0.0.0",

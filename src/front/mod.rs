@@ -21,6 +21,7 @@ mod reply;
 mod sent;
 mod serve;
 mod socket;
+mod spoken;
 mod status;
 mod stream;
 mod tail;

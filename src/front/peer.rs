@@ -22,7 +22,7 @@ pub struct Peer {
     /// Calls of clients without a session.
     calls: AtomicUsize,
     /// It speaks HTTP/2.
-    two: AtomicBool,
+    two: bool,
     /// Something of a request has come that is not there yet.
     begun: AtomicBool,
     /// A head could be read in two ways.
@@ -36,8 +36,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A connection that has said nothing yet; what is held for it counts in `memory`.
-    pub(super) fn new(memory: Arc<Memory>) -> Arc<Self> {
+    /// A connection whose requests are still to come, over HTTP/2 or not; what is held for it counts in `memory`.
+    pub(super) fn new(memory: Arc<Memory>, two: bool) -> Arc<Self> {
         Arc::new(Self {
             memory,
             taken: AtomicU64::new(0),
@@ -45,7 +45,7 @@ impl Peer {
             looked: AtomicU64::new(0),
             alive: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
-            two: AtomicBool::new(false),
+            two,
             begun: AtomicBool::new(false),
             doubtful: AtomicBool::new(false),
             stalled: AtomicBool::new(false),
@@ -133,12 +133,7 @@ impl Peer {
 
     /// Whether it speaks HTTP/2.
     pub(super) fn is_two(&self) -> bool {
-        self.two.load(Ordering::Relaxed)
-    }
-
-    /// It speaks HTTP/2.
-    pub(super) fn set_two(&self) {
-        self.two.store(true, Ordering::Relaxed);
+        self.two
     }
 
     /// Whether a head could be read in two ways.

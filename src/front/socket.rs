@@ -29,15 +29,11 @@ pub(super) struct Socket {
     stream: Stream,
     peer: Arc<Peer>,
     framing: Framing,
-    /// How much of [`PREFACE`] has come; absent where something else has.
-    preface: Option<usize>,
     /// Bytes since something last moved, and how much had moved then.
     quiet: (usize, u64),
     stall: Stall,
 }
 
-/// What HTTP/2 begins with, as far as nothing else does (RFC 9113, 3.4).
-const PREFACE: &[u8] = b"PRI ";
 /// More bytes than this without a request, a piece of a body or of an answer are a flood of frames that say nothing.
 /// Window updates for a download of some GiB are fewer.
 const NOISE: usize = 4 << 20;
@@ -46,19 +42,11 @@ impl Socket {
     /// Closes where nothing is read for `limit`.
     pub(super) fn new(stream: Stream, peer: Arc<Peer>, limit: Duration) -> Self {
         let stall = Stall { limit, since: None, sent: 0, timer: None };
-        Self { stream, peer, framing: Framing::default(), preface: Some(0), quiet: (0, 0), stall }
+        Self { stream, peer, framing: Framing::default(), quiet: (0, 0), stall }
     }
 
     /// Looks at what has come.
     fn look(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Some(before) = self.preface {
-            let awaited = PREFACE.get(before..).unwrap_or_default();
-            let same = awaited.iter().zip(bytes).take_while(|(awaited, came)| awaited == came).count();
-            self.preface = (same == awaited.len().min(bytes.len())).then_some(before + same);
-            if self.preface == Some(PREFACE.len()) {
-                self.peer.set_two();
-            }
-        }
         if !self.peer.is_two() {
             if self.framing.doubtful(bytes) {
                 self.peer.set_doubtful();

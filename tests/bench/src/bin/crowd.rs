@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Parser, ValueEnum};
-use hyper::Uri;
+use hyper::{HeaderMap, Uri};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -29,7 +29,7 @@ const HEAD: usize = 8 << 10;
 /// What each of them holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// A stream of a session's own, by GET.
+    /// A stream of a session's own, by GET. At the end the session is ended as well.
     Streams,
     /// A stream of a client without a session, by `subscriptions/listen`.
     Listens,
@@ -121,10 +121,11 @@ impl Crowd {
         let permit = self.door.acquire().await?;
         match self.options.mode {
             Mode::Streams | Mode::Listens => {
-                let stream = self.stream().await?;
+                let (stream, session) = self.stream().await?;
                 drop(permit);
                 self.enter(in_already);
-                self.hold(stream).await
+                self.hold(stream).await?;
+                self.leave(&session).await
             }
             Mode::Connections | Mode::Sessions => {
                 let mut session = Session::connect(self.target.clone()).await?;
@@ -164,9 +165,24 @@ impl Crowd {
         }
     }
 
-    /// A connection on which a stream of events has begun.
-    async fn stream(&self) -> anyhow::Result<TcpStream> {
-        let request = if self.options.mode == Mode::Listens { self.listen() } else { self.get().await? };
+    /// Ends the session that has these headers, if there is one: what is left then is what the streams leave.
+    async fn leave(&self, headers: &HeaderMap) -> anyhow::Result<()> {
+        if headers.is_empty() {
+            return Ok(());
+        }
+        let _permit = self.door.acquire().await?;
+        let mut session = Session::connect(self.target.clone()).await?;
+        session.join(headers, 0);
+        session.close().await
+    }
+
+    /// A connection on which a stream of events has begun, and the headers of its session.
+    async fn stream(&self) -> anyhow::Result<(TcpStream, HeaderMap)> {
+        let (request, session) = if self.options.mode == Mode::Listens {
+            (self.listen(), HeaderMap::new())
+        } else {
+            self.get().await?
+        };
         let mut stream = self.target.tcp().await?;
         stream.write_all(request.as_bytes()).await?;
         let mut head = Vec::new();
@@ -175,17 +191,17 @@ impl Crowd {
             ensure!(stream.read_buf(&mut head).await? > 0, "no answer");
         }
         ensure!(head.starts_with(b"HTTP/1.1 200"), "no stream: {}", String::from_utf8_lossy(&head));
-        Ok(stream)
+        Ok((stream, session))
     }
 
-    async fn get(&self) -> anyhow::Result<String> {
+    async fn get(&self) -> anyhow::Result<(String, HeaderMap)> {
         let mut session = Session::connect(self.target.clone()).await?;
         session.open().await?;
         let mut request = format!("GET {} HTTP/1.1\r\nHost: {}\r\n", self.target.path(), self.target.host());
         for (name, value) in session.headers() {
             write!(request, "{name}: {}\r\n", value.to_str().context("a header")?)?;
         }
-        Ok(request + "\r\n")
+        Ok((request + "\r\n", session.headers().clone()))
     }
 
     fn listen(&self) -> String {

@@ -82,18 +82,19 @@ async fn run(plan: Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Short times, so that what hangs is given up while one waits for it.
+/// Short times for the odd one, so that what hangs is given up while one waits for it. The good one answers at once, but
+/// on a machine that has no time for anybody.
 fn configuration(good: &Server, odd: &Server) -> String {
-    let entry = |server: &Server| {
+    let entry = |server: &Server, timeout: &str, most: &str| {
         format!(
-            r#"{{"url": "http://{}/mcp", "headers": {{"X-Api-Key": "{SECRET}"}}, "timeout": "300ms", "maxTotal": "1s"}}"#,
+            r#"{{"url": "http://{}/mcp", "headers": {{"X-Api-Key": "{SECRET}"}}, "timeout": "{timeout}", "maxTotal": "{most}"}}"#,
             server.address
         )
     };
     format!(
         "listen: 127.0.0.1:0\nadmin: {{listen: 127.0.0.1:0}}\nlimits: {{reconnectInterval: 200ms, firstListWait: 300ms}}\nmcpServers:\n  good: {}\n  odd: {}\n",
-        entry(good),
-        entry(odd)
+        entry(good, "10s", "10s"),
+        entry(odd, "300ms", "1s")
     )
 }
 
