@@ -37,10 +37,13 @@ const PIECE: Duration = Duration::from_millis(20);
 /// A connection of a client. Ours and not `hyper_util`'s, which finds the version out by reading: what it has read comes
 /// again as a piece of its own, for which every connection would hold a second read buffer, and it makes room for either
 /// version, of which HTTP/2 takes the most.
+#[allow(clippy::large_enum_variant, reason = "nearly every connection is of the larger kind")]
 pub(super) enum Spoken<S: Serve> {
     One(http1::Connection<TokioIo<Socket>, Answers<S>>),
-    Two(Pin<Box<http2::Connection<TokioIo<Socket>, Answers<S>, Streams>>>),
+    Two(Pin<Box<Two<S>>>),
 }
+
+type Two<S> = http2::Connection<TokioIo<Socket>, Answers<S>, Streams>;
 
 impl<S: Serve> Spoken<S> {
     /// HTTP/1.
