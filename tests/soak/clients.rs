@@ -32,6 +32,7 @@ struct Seen {
     trouble: bool,
     odd: usize,
     failed: usize,
+    ended: usize,
 }
 
 /// Figures of some time.
@@ -40,6 +41,8 @@ pub(crate) struct Figures {
     pub(crate) good: usize,
     pub(crate) odd: usize,
     failed: usize,
+    /// Sessions that were given back.
+    pub(crate) ended: usize,
     /// What the slowest of so many in a hundred took, while all was well and while it was not.
     pub(crate) slow: [Duration; 2],
 }
@@ -47,10 +50,10 @@ pub(crate) struct Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [well, trouble] = self.slow;
-        let Self { good, odd, failed, .. } = self;
+        let Self { good, odd, failed, ended, .. } = self;
         write!(
             f,
-            "{good} good calls, slow ones {well:?}, beside a fault {trouble:?}; {failed} of {odd} odd ones failed"
+            "{ended} sessions, {good} good calls, slow ones {well:?}, beside a fault {trouble:?}; {failed} of {odd} odd ones failed"
         )
     }
 }
@@ -64,7 +67,7 @@ impl Tally {
             times.sort_unstable();
             times.get(times.len() * percent / 100).copied().unwrap_or_default()
         });
-        Figures { good, odd: seen.odd, failed: seen.failed, slow }
+        Figures { good, odd: seen.odd, failed: seen.failed, ended: seen.ended, slow }
     }
 
     /// From now on something is wrong, or all is well.
@@ -154,6 +157,7 @@ async fn legacy(url: &str, number: usize, turn: usize, tally: &Tally) {
     // Some never say goodbye; their sessions are ended for them, so that what is left can be counted.
     let ended = client.whole(hyper::Method::DELETE, "").await;
     assert_eq!(ended.status, 204);
+    tally.0.lock().unwrap().ended += 1;
 }
 
 async fn modern(url: &str, number: usize, turn: usize, tally: &Tally) {

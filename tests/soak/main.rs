@@ -116,7 +116,7 @@ mod soak {
         })
         .await;
         assert!(process::children(world.pid()).len() <= 1, "one server is a child");
-        growth.check();
+        growth.check(figures.ended);
 
         // I3, I6 and I7.
         assert!(world.metric("trunkline_panics_total").await < 0.5, "something panicked");
