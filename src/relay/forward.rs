@@ -178,8 +178,10 @@ impl Request {
         let last = Instant::now() + server.max_total;
         let session = self.errand.guard.session();
         // Others have said for how long they want to hear the log, one without a session says it with each request.
-        let _wish =
-            session.is_guest().then(|| session.level()).flatten().map(|level| upstream.want_level(level));
+        let _wish = match session.level().filter(|_| session.is_guest()) {
+            Some(level) => Some(Box::pin(upstream.agree_level(level)).await),
+            None => None,
+        };
         let behalf = self.errand.behalf();
         let mut exchange = self.begun(upstream, server, pin!(upstream.begin(behalf, write, again))).await?;
         let mut answer = self.read_answer(upstream, &mut exchange, limit, last).await;

@@ -260,6 +260,16 @@ impl Upstream {
         self.levels.wish(level)
     }
 
+    /// As [`want_level`](Self::want_level), for a call that begins once the server knows of it, or has not said so in a
+    /// while.
+    pub async fn agree_level(&self, level: Level) -> LevelWish {
+        let wish = self.levels.wish(level);
+        if let State::Ready(ready) = self.state() {
+            self.levels.reach(&ready, level).await;
+        }
+        wish
+    }
+
     async fn exchange(
         self: &Arc<Self>,
         linked: Linked,

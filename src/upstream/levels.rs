@@ -12,6 +12,8 @@ use crate::mcp::{Level, method};
 
 /// How long the server may take to change its level.
 const LIMIT: Duration = Duration::from_secs(10);
+/// How long a call waits for that: it is about its result first.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The wishes of all clients. An upstream's successor goes on with them.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub(super) struct Levels {
     /// How many wish for each level.
     wishes: Mutex<[usize; Level::ALL.len()]>,
     loudest: watch::Sender<Option<Level>>,
+    /// What the server was told.
+    told: watch::Sender<Option<Level>>,
 }
 
 /// One client's wish to hear a server's log, for as long as it is held.
@@ -45,6 +49,16 @@ impl Levels {
         self.loudest.send_if_modified(|told| std::mem::replace(told, loudest) != loudest);
     }
 
+    /// Waits a while until the server of this link knows that `level` is wanted: what a call says at its beginning would
+    /// not be said otherwise.
+    pub(super) async fn reach(&self, ready: &Ready, level: Level) {
+        if ready.is_modern() || !ready.hello.offers.logging {
+            return;
+        }
+        let mut told = self.told.subscribe();
+        drop(timeout(PATIENCE, told.wait_for(|told| told.is_some_and(|told| told <= level))).await);
+    }
+
     /// Tells the server of this link the loudest wish, now and whenever it is another one, for ever. Whatever changes
     /// while the server is being told is told as one.
     pub(super) async fn keep(&self, ready: &Ready) {
@@ -53,12 +67,14 @@ impl Levels {
             std::future::pending::<()>().await;
         }
         let mut told = None;
+        self.told.send_replace(told);
         loop {
             // Wishes of clients without sessions come and go with their calls; what the server knows it need not hear again.
             let level = *loudest.borrow_and_update();
             if let Some(level) = level.filter(|_| level != told) {
                 set(ready, level).await;
                 told = Some(level);
+                self.told.send_replace(told);
             }
             // The sender lives in `self`, so waiting cannot fail.
             drop(loudest.changed().await);

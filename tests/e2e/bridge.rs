@@ -1,6 +1,11 @@
 //! PROTOCOL.md §2.2–2.8 and §2.12: clients of one era, servers of the other, and what each of them sees.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{
     Client, Events, Fake, Modern, Reply, Script, Seen, Step, World, answer, entries, file, text,
@@ -278,6 +283,30 @@ async fn each_client_hears_of_the_log_what_it_asked_for() {
         events.extend(answer.text.matches("notifications/message"));
         assert_eq!(events.len(), heard, "{level}: {}", answer.text);
     }
+}
+
+#[tokio::test]
+async fn a_call_begins_once_the_server_knows_from_which_level_on_its_log_is_wanted() {
+    let known = CancellationToken::new();
+    let (knows, answers) = (known.clone(), known.clone());
+    let up = Fake::http(Script {
+        capabilities: Some(r#"{"tools":{},"logging":{}}"#.into()),
+        other: Arc::new(move |seen| {
+            assert_eq!(seen.method, "logging/setLevel");
+            Reply::Steps(vec![Step::Wait(answers.clone()), Step::Send(seen.answer("{}"))])
+        }),
+        ..Script::answering(move |_| Reply::Result(text(&knows.is_cancelled().to_string())))
+    });
+    let world = world(&up).await;
+    let client = Modern::new(&world, "/mcp").saying(&format!(r#""{KEY}logLevel":"debug""#));
+    let server = async {
+        up.saw(|seen| seen.method == "logging/setLevel").await;
+        // As long as no call that does not wait for it would take.
+        sleep(Duration::from_millis(200)).await;
+        known.cancel();
+    };
+    let (answer, ()) = tokio::join!(client.call("who_mcp_up", "{}"), server);
+    assert_eq!(answer["result"]["content"][0]["text"], "true", "{answer}");
 }
 
 #[tokio::test]
