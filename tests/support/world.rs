@@ -135,9 +135,10 @@ impl World {
     }
 }
 
-/// The real program.
+/// The real program: cargo's, or another build of it.
 pub(crate) fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_trunkline"))
+    let other = std::env::var_os("TRUNKLINE_PROGRAM");
+    Command::new(other.unwrap_or_else(|| env!("CARGO_BIN_EXE_trunkline").into()))
 }
 
 async fn read(from: impl AsyncRead + Unpin, to: watch::Sender<Vec<Value>>) {
