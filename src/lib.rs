@@ -375,11 +375,7 @@
 //!   before us may have taken the other. It is seen in the raw bytes, since hyper hides it.
 //! - **Header limits are checked twice**: hyper has to read more than they allow to be able to say which was too long.
 //! - **Large answers go into HTTP/2 in pieces**: what is in its own queue can wait for a window for ever, unseen.
-//! - **Which version of HTTP a client speaks is seen in the socket before anything is read** (over TLS: ALPN says it). A
-//!   reader that finds it out hands its bytes on as a first small piece, for which hyper makes a second read buffer, and
-//!   has to have room for both versions: 30 KiB for an idle stream, 14 KiB without.
-//! - **A call that names a level of the log waits until its server knows it**, a second at most and only where the server
-//!   knows another: what it says first would be lost.
+//! - **Which version of HTTP a client speaks is seen in the socket before anything is read**: idle streams cost half.
 //! - **A connection that ends is looked at, not asked**: after GOAWAY an idle client owes us nothing, and hyper would wait.
 //! - **Descriptors, not connections, run out first**: accepting then rests, and nobody is cut.
 //! - **What was missed is forgotten with the snapshot.** The relay remembers for ten seconds for which unknown tools it
