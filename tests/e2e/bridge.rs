@@ -288,14 +288,14 @@ async fn each_client_hears_of_the_log_what_it_asked_for() {
 #[tokio::test]
 async fn a_call_begins_once_the_server_knows_from_which_level_on_its_log_is_wanted() {
     let known = CancellationToken::new();
-    let (knows, answers) = (known.clone(), known.clone());
+    let (told, gate) = (known.clone(), known.clone());
     let up = Fake::http(Script {
         capabilities: Some(r#"{"tools":{},"logging":{}}"#.into()),
         other: Arc::new(move |seen| {
             assert_eq!(seen.method, "logging/setLevel");
-            Reply::Steps(vec![Step::Wait(answers.clone()), Step::Send(seen.answer("{}"))])
+            Reply::Steps(vec![Step::Wait(gate.clone()), Step::Send(seen.answer("{}"))])
         }),
-        ..Script::answering(move |_| Reply::Result(text(&knows.is_cancelled().to_string())))
+        ..Script::answering(move |_| Reply::Result(text(&told.is_cancelled().to_string())))
     });
     let world = world(&up).await;
     let client = Modern::new(&world, "/mcp").saying(&format!(r#""{KEY}logLevel":"debug""#));

@@ -1,5 +1,7 @@
 //! Whether memory grows.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::support::process;
@@ -14,7 +16,7 @@ const LONG: u64 = 1200;
 /// filled here (`session::tombstones`).
 const REMEMBERED: f64 = 18.0 / 1024.0;
 /// In seconds: in each of these something is let go that a fault took.
-const MINUTE: f64 = 60.0;
+const MINUTE: u64 = 60;
 
 /// What a process holds, again and again.
 #[derive(Debug)]
@@ -63,10 +65,9 @@ impl Growth {
 
 /// The least look of each minute: what a fault takes for a moment is no growth.
 fn least(looks: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let of_one_minute =
-        |one: &(f64, f64), other: &(f64, f64)| (one.0 / MINUTE).floor() == (other.0 / MINUTE).floor();
+    let minute = |look: &(f64, f64)| Duration::from_secs_f64(look.0).as_secs() / MINUTE;
     let least = |minute: &[(f64, f64)]| minute.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1));
-    looks.chunk_by(of_one_minute).filter_map(least).collect()
+    looks.chunk_by(|one, other| minute(one) == minute(other)).filter_map(least).collect()
 }
 
 /// The median of the slopes between any two looks (Theil and Sen), in KiB a second: a single one that stands out moves
