@@ -2,6 +2,7 @@
 //! settings was filled in for them.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ pub(super) struct Line {
     pub(super) doubted: Doubt,
     /// Ends with the session, or the request, whose it is; else when it is idle.
     pub(super) lease: CancellationToken,
+    /// Its tender hears what the server says unasked.
+    pub(super) hears: AtomicBool,
     used: Mutex<Instant>,
 }
 
@@ -198,6 +201,7 @@ impl Line {
             woken: Notify::new(),
             doubted: Doubt::default(),
             lease: CancellationToken::new(),
+            hears: AtomicBool::new(false),
             used: Mutex::new(Instant::now()),
         }
     }
@@ -300,8 +304,8 @@ impl Upstream {
         match stage {
             Stage::Dialing => {}
             Stage::Ready(ready) if ready.generation > generation => {
-                // The tender looks at what the session wants of its link by now.
-                if line.owner.is_some() {
+                // Its client may listen by now. Waking the tender costs more than the call, so it is not done for nothing.
+                if line.owner.is_some() && !line.hears.load(Ordering::Relaxed) && session.attached() {
                     line.woken.notify_one();
                 }
             }

@@ -240,7 +240,9 @@ impl Tender {
                 .is_some_and(|session| session.attached() || session.abilities() != Abilities::default())
         };
         let interval = self.upstream.shared.limits.reconnect_interval;
-        (ready.link.has_one_stream() || listens()).then(|| Ear::new(ready.clone(), process, interval))
+        let hears = ready.link.has_one_stream() || listens();
+        self.line.hears.store(hears, Ordering::Relaxed);
+        hears.then(|| Ear::new(ready.clone(), process, interval))
     }
 
     /// Waits until the link has not been used for a while, and takes it out of the table.

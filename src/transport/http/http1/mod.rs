@@ -165,8 +165,9 @@ impl Http1 {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // What is taken out shares the room with what comes next: a piece of its own for each read would keep more than it has.
-        if self.came.capacity() - self.came.len() < self.step / 4 {
+        // Once nobody has what was read before, its room is used again. Until then the next piece shares it: a piece of its
+        // own for each read would keep more than it has.
+        if !self.came.try_reclaim(self.step) && self.came.capacity() - self.came.len() < self.step / 4 {
             self.came.reserve(self.step);
         }
         let read = ready!(pin!(self.io.read_buf(&mut self.came)).poll(cx))?;
