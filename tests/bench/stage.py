@@ -74,9 +74,55 @@ class Stage:
             time.sleep(0.02)
         return process, listen, admin
 
+    def load(self, mode, address, secs, tool="echo_mcp_up", background=False, may_fail=False, **options):
+        """A run of the load generator: its figures, or the process whose `figures` are asked for later."""
+        options = {"url": f"http://{address}/mcp", "secs": secs} | ({"tool": tool} if tool else {}) | options
+        command = [self.programs / "load", mode, *flags(options)]
+        process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=os.environ | {"RUST_LIB_BACKTRACE": "0"})
+        self.stack.callback(end, process)
+        return process if background else figures(process, may_fail)
+
+    @contextlib.contextmanager
+    def crowd(self, mode, address, count, **options):
+        """A crowd that is in; it goes at the end, and then nothing of it may be lost."""
+        options = {"url": f"http://{address}/mcp", "count": count} | options
+        process = self.start("crowd", [self.programs / "crowd", mode, *flags(options)], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+        first = json.loads(process.stdout.readline() or "null")
+        if first is None or first["errors"]:
+            raise Failure(f"{mode}: {first or self.last_words('crowd')}")
+        yield first
+        process.stdin.close()
+        last = json.loads(process.stdout.readline() or "null")
+        if last is None or last["errors"]:
+            raise Failure(f"{mode} at the end: {last}")
+
     def last_words(self, name):
         lines = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines()
         return " / ".join(lines[-5:]) or "it said nothing"
+
+
+def flags(options):
+    """Command line flags; True is a flag without a value."""
+    for key, value in options.items():
+        yield f"--{key.replace('_', '-')}"
+        if value is not True:
+            yield value
+
+
+def figures(process, may_fail=False):
+    """What a run of the load generator has told; a wrong answer fails."""
+    try:
+        out, err = process.communicate(timeout=600)
+    except subprocess.TimeoutExpired:
+        raise Failure("load: a call was never answered") from None
+    if not out:
+        raise Failure("load: " + " ".join(err.split()))
+    told = json.loads(out)
+    if process.returncode and not may_fail:
+        raise Failure(f"load: {told['errors']} errors, the first: {told['first_error']}")
+    return told
 
 
 def end(process):
