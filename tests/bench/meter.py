@@ -33,7 +33,7 @@ class Bench:
 
 @dataclass
 class Variant:
-    """Something to send load to. Of the processes watched, those called `name` or `name.N` are its own."""
+    """Something to send load to. Of the processes watched (or their ids), those called `name` or `name.N` are its own."""
 
     name: str
     address: str
@@ -44,7 +44,7 @@ class Variant:
 
 def measure(stage, variant, seconds, mode="call", **options):
     """One run; fails on any wrong answer."""
-    watch = ",".join(f"{name}={process.pid}" for name, process in variant.watch.items())
+    watch = ",".join(f"{name}={getattr(process, 'pid', process)}" for name, process in variant.watch.items())
     options = {"bytes": TEXT_BYTES} | options | variant.options | ({"watch": watch} if watch else {})
     try:
         return stage.load(mode, variant.address, seconds, variant.tool, **options)

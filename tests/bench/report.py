@@ -30,6 +30,7 @@ class Report:
     def __init__(self):
         self.sections = []  # title, figures, notes
         self.calls, self.rivals = [], []  # rows of the two large tables, see calls.py
+        self.busy = None  # the share of the processors that other programs took while calls were measured
 
     def section(self, title):
         self.sections.append((title, [], []))
