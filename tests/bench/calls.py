@@ -143,7 +143,7 @@ def beside(bench):
                 bench.report.note(f"{name}: FAILED: {why}")
             else:
                 watch = {f"{name}.{n}": process for n, process in enumerate(rival.processes)}
-                them.append(Variant(name, rival.address, rival.tool, watch))
+                them.append(Variant(name, rival.address, rival.tool, watch, rival.options))
                 bench.report.note(f"{name} {rival.version}")
         for concurrency in GATE:
             bench.report.rivals += race(bench, stage, them, concurrency)

@@ -108,19 +108,23 @@ def first_list(address, tools, deadline):
             time.sleep(0.0005)
 
 
+def timed_start(stage):
+    """Milliseconds from nothing to an open port, and to the first complete list."""
+    config = ten_servers(stage)
+    listen, admin = free_addresses(2)
+    begun = time.monotonic()
+    stage.spawn("trunkline", "warn", config | {"listen": listen, "admin": {"listen": admin}})
+    return [1000 * (moment - begun) for moment in first_list(listen, 100, begun + 10)]
+
+
 def start(bench):
     """From nothing to the first list, with ten servers; then what it takes at rest."""
     bench.report.section("Start and footprint, 10 servers of 10 tools")
-    listening, listed = [], []
+    times = []
     for _ in range(STARTS):
         with bench.stage() as stage:
-            config = ten_servers(stage)
-            listen, admin = free_addresses(2)
-            begun = time.monotonic()
-            stage.spawn("trunkline", "warn", config | {"listen": listen, "admin": {"listen": admin}})
-            times = first_list(listen, 100, begun + 10)
-            listening.append(1000 * (times[0] - begun))
-            listed.append(1000 * (times[1] - begun))
+            times.append(timed_start(stage))
+    listening, listed = zip(*times)
     bench.report.figure(f"to listening, median of {STARTS}", statistics.median(listening), "ms", at_most=20)
     bench.report.figure(f"to the first complete list, median of {STARTS}", statistics.median(listed), "ms", at_most=100)
     with bench.stage() as stage:

@@ -29,7 +29,7 @@ class Scene:
 
 
 # What is kept in the file beside this one and held to it.
-SCENES = {"call": Scene(), "sessions": Scene(("--sessions",)), "modern": Scene(("--modern",), {"modern": True}),
+SCENES = {"call": Scene(), "sessions": Scene(("--sessions",)), "modern": Scene(("--modern",), {"speak": "modern"}),
           "sse": Scene(("--sse",))}
 # 10,000 sessions would take half a minute to open here; that more of them change nothing shows with 1,000, too.
 GROWTH = {"call": Scene(), "servers-100": Scene(servers=100), "sessions-1000": Scene(sessions=1000)}

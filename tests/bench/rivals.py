@@ -1,15 +1,13 @@
 """Other proxies to measure beside trunkline, each at a pinned version. What cannot be installed here is named as skipped."""
 
-import http.client
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from asking import Asker
 from stage import ROOT, Failure, free_addresses
 
 PEERS = ROOT / "tests" / "peers"
@@ -41,6 +39,8 @@ name = "bench"
 [proxy.listen]
 host = "{host}"
 port = {port}
+[observability]
+log_level = "warn"
 [[backends]]
 name = "up"
 transport = "http"
@@ -58,7 +58,8 @@ class Rival:
     version: str
     address: str
     tool: str
-    processes: list
+    options: dict  # of the load generator
+    processes: list = field(default_factory=list)
 
 
 def run(command, what, **options):
@@ -85,21 +86,22 @@ def nginx(stage, upstream, listen):
     user = "user root; " if os.getuid() == 0 else ""  # else its workers may not write into the folder
     (folder / "nginx.conf").write_text(NGINX_FILE.format(user=user, upstream=upstream, listen=listen))
     version = run(["nginx", "-v"], "nginx").strip().rpartition("/")[2]
-    return version, ["nginx", "-e", "stderr", "-p", folder, "-c", folder / "nginx.conf"]
+    command = ["nginx", "-e", "stderr", "-p", folder, "-c", folder / "nginx.conf"]
+    return command, Rival("nginx", version, listen, "echo", {})
 
 
 def mcp_proxy(stage, upstream, listen):
     """The aggregator of that name on crates.io."""
     tools = stage.programs.parent / "tools"
     program = tools / "bin" / "mcp-proxy"
-    if not (program.exists() and run([program, "--version"], "mcp-proxy").split()[-1] == MCP_PROXY):
+    if f"mcp-proxy v{MCP_PROXY}:" not in run(["cargo", "install", "--list", "--root", tools], "cargo"):
         print(f"bench: builds mcp-proxy {MCP_PROXY}", flush=True)
         run(["cargo", "install", "--quiet", "--locked", "--root", tools, f"mcp-proxy@{MCP_PROXY}"], "mcp-proxy",
             env=os.environ | {"CARGO_TARGET_DIR": str(tools / "build")})
     host, _, port = listen.rpartition(":")
     file = stage.folder / "mcp-proxy.toml"
     file.write_text(PROXY_FILE.format(host=host, port=port, upstream=upstream))
-    return MCP_PROXY, [program, "--config", file]
+    return [program, "--config", file], Rival("mcp-proxy", MCP_PROXY, listen, "up/echo", {"url": f"http://{listen}/"})
 
 
 def fastmcp(stage, upstream, listen):
@@ -110,7 +112,7 @@ def fastmcp(stage, upstream, listen):
     version = run([python, "-c", "import fastmcp; print(fastmcp.__version__)"], "fastmcp").split()[-1]
     if version != FASTMCP:
         raise Skipped(f"version {version} is there instead of {FASTMCP}")
-    return version, [python, "-c", FASTMCP_SCRIPT, f"http://{upstream}/mcp", listen]
+    return [python, "-c", FASTMCP_SCRIPT, f"http://{upstream}/mcp", listen], Rival("FastMCP", version, listen, "echo", {})
 
 
 def mcp_hub(stage, upstream, listen):
@@ -131,7 +133,9 @@ def mcp_hub(stage, upstream, listen):
     file = stage.folder / "mcp-hub.json"
     file.write_text(json.dumps({"mcpServers": {"up": {"url": f"http://{upstream}/mcp"}}}))
     program = package.parent / "dist" / "cli.js"
-    return MCP_HUB, [node, program, "--port", listen.rpartition(":")[2], "--config", file]
+    command = [node, program, "--port", listen.rpartition(":")[2], "--config", file]
+    # It speaks to clients by the older transport only.
+    return command, Rival("mcp-hub", MCP_HUB, listen, "up__echo", {"speak": "older"})
 
 
 RIVALS = {"nginx": nginx, "mcp-proxy": mcp_proxy, "FastMCP": fastmcp, "mcp-hub": mcp_hub}
@@ -140,27 +144,26 @@ RIVALS = {"nginx": nginx, "mcp-proxy": mcp_proxy, "FastMCP": fastmcp, "mcp-hub":
 def start(stage, name, upstream):
     """Starts a rival before the upstream; fails with what it answers if that is not right."""
     (listen,) = free_addresses(1)
-    version, command = RIVALS[name](stage, upstream, listen)
+    command, rival = RIVALS[name](stage, upstream, listen)
     # What it writes about itself stays in the folder of the run.
     home = {"HOME": str(stage.folder), "XDG_STATE_HOME": str(stage.folder), "XDG_CONFIG_HOME": str(stage.folder)}
     process = stage.start(name, command, env=os.environ | home)
-    tool = await_tool(stage, name, process, listen)
-    return Rival(name, version, listen, tool, [process.pid, *children(process.pid)])
+    await_answer(stage, rival, process)
+    rival.processes = [process.pid, *children(process.pid)]
+    return rival
 
 
-def await_tool(stage, name, process, listen):
-    """What `echo` is called behind it, as soon as it says so."""
+def await_answer(stage, rival, process):
+    """Until it answers one call rightly."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
-            with Asker(listen) as asker:
-                asker.open()
-                return next(tool for tool in asker.tools() if "echo" in tool)
-        except (Failure, OSError, StopIteration, ValueError, KeyError, http.client.HTTPException) as error:
+            return stage.load("call", rival.address, None, rival.tool, warm=0, count=1, **rival.options)
+        except Failure as error:
             if process.poll() is not None:
-                raise Failure(f"it ended with {process.returncode}: {stage.last_words(name)}") from None
+                raise Failure(f"it ended with {process.returncode}: {stage.last_words(rival.name)}") from None
             if time.monotonic() > deadline:
-                raise Failure(f"no list with `echo` in {START_SECONDS} s; the last: {error!r}") from None
+                raise Failure(f"no right answer in {START_SECONDS} s: {error}") from None
             time.sleep(0.2)
 
 

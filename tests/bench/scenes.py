@@ -17,7 +17,7 @@ BIG_WORKERS = 4
 def eras(bench):
     """Legacy sessions, 2026-07-28, and an upstream that answers by events."""
     bench.report.section(f"Eras and events, c={CONCURRENCY}")
-    scenes = [("legacy sessions", ["--sessions"], {}, 1.1, 1.0), ("2026-07-28 on both sides", ["--modern"], {"modern": True}, None, 1.1),
+    scenes = [("legacy sessions", ["--sessions"], {}, 1.1, 1.0), ("2026-07-28 on both sides", ["--modern"], {"speak": "modern"}, None, 1.1),
               ("upstream answers by SSE", ["--sse"], {}, None, 1.1)]
     for name, arguments, options, speed, cpu in scenes:
         with bench.stage() as stage:

@@ -9,6 +9,7 @@ pub mod answer;
 pub mod client;
 pub mod mcp;
 pub mod net;
+pub mod older;
 pub mod pieces;
 pub mod process;
 pub mod server;

@@ -9,6 +9,7 @@ use hyper::{Method, StatusCode};
 use crate::MODERN;
 use crate::answer;
 use crate::client::{Client, Target};
+use crate::older::Events;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -20,6 +21,8 @@ const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialize
 #[derive(Debug)]
 pub struct Session {
     client: Client,
+    /// Where answers come, in the older transport.
+    events: Option<Events>,
     headers: HeaderMap,
     next_id: u64,
     /// What `params` begin with: in the modern era every request says who asks.
@@ -32,13 +35,15 @@ impl Session {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        // All ids are seven digits wide, as `answer::List` wants it.
-        Ok(Self {
-            client: Client::connect(target).await?,
-            headers,
-            next_id: 1_000_000,
-            envelope: String::new(),
-        })
+        let client = Client::connect(target).await?;
+        // All ids are seven digits wide, as `answer::Known` wants it.
+        Ok(Self { client, events: None, headers, next_id: 1_000_000, envelope: String::new() })
+    }
+
+    /// Connects by the older transport, HTTP+SSE.
+    pub async fn connect_older(target: &Target) -> anyhow::Result<Self> {
+        let (events, target) = Events::open(target).await?;
+        Ok(Self { events: Some(events), ..Self::connect(target).await? })
     }
 
     /// Speaks 2026-07-28 from now on, which has no sessions: there is nothing to open.
@@ -119,7 +124,10 @@ impl Session {
             r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}{comma}{envelope}}}}}"#
         );
         let (head, body) = self.client.send(Method::POST, &self.headers, body.into()).await?;
-        Ok((head, body, id))
+        Ok(match &mut self.events {
+            Some(events) if head.status.is_success() => (head, events.next().await?, id),
+            _ => (head, body, id),
+        })
     }
 
     /// Ends the session, if there is one, by DELETE; the connection stays.

@@ -39,6 +39,17 @@ enum Mode {
     Open,
 }
 
+/// How the client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Speech {
+    /// Streamable HTTP after a handshake, up to 2025-11-25.
+    Handshake,
+    /// 2026-07-28, which has no sessions.
+    Modern,
+    /// HTTP+SSE, the transport of 2024-11-05.
+    Older,
+}
+
 /// Closed-loop load on an MCP endpoint; prints one JSON line.
 #[derive(Debug, Parser)]
 struct Options {
@@ -71,9 +82,12 @@ struct Options {
     /// With `--rate`: open loop. No turn is left out, and the clock of one that had to wait starts when it was due.
     #[arg(long, requires = "rate")]
     open: bool,
-    /// Speak 2026-07-28, which has no sessions.
-    #[arg(long, conflicts_with = "share")]
-    modern: bool,
+    /// `blob`: read every answer as a client would, instead of comparing it with the first one.
+    #[arg(long)]
+    read: bool,
+    /// What to speak.
+    #[arg(long, value_enum, default_value_t = Speech::Handshake)]
+    speak: Speech,
     /// All workers are one client: they share the session of the first.
     #[arg(long)]
     share: bool,
@@ -196,10 +210,14 @@ impl Worker {
     }
 
     async fn connect(options: &Options, shared: Option<&HeaderMap>, number: u64) -> anyhow::Result<Session> {
-        let mut session = Session::connect(Target::try_from(&options.url)?).await?;
+        let target = Target::try_from(&options.url)?;
+        let mut session = match options.speak {
+            Speech::Older => Session::connect_older(&target).await?,
+            Speech::Handshake | Speech::Modern => Session::connect(target).await?,
+        };
         match shared {
             Some(shared) => session.join(shared, number),
-            None if options.modern => session.modern(),
+            None if options.speak == Speech::Modern => session.modern(),
             None if matches!(options.mode, Mode::Open) => {}
             None => drop(session.open().await?),
         }
@@ -272,6 +290,9 @@ impl Worker {
             Mode::Blob => {
                 let arguments = format!(r#"{{"bytes":{}}}"#, self.options.bytes);
                 let (head, body, id) = self.session.call(tool, &arguments).await?;
+                if self.options.read {
+                    return check_text(&read(&head, &body, id)?, &self.filler);
+                }
                 self.known.check((&head, &body, id), |outcome| check_text(outcome, &self.filler))
             }
             Mode::List => {
