@@ -14,6 +14,9 @@ AIM = {1: 1.0, 16: 1.1, 128: 1.1}
 ROUNDS, SECONDS = 7, 3.0
 QUICK_ROUNDS, QUICK_SECONDS = 7, 0.8
 RIVAL_ROUNDS, RIVAL_SECONDS = 3, 2.0
+# How many times as fast as the best rival that reads what it passes on.
+AHEAD = {1: 2.5, 16: 4, 128: 5}
+BYTES_ONLY = "nginx"
 # Other programs that take more than this share of the processors blur the ratios.
 BUSY = 0.10
 # `logging` is trunkline with its defaults: a line for every call. It is shown, and not held to the gate.
@@ -148,6 +151,10 @@ def beside(bench):
         for concurrency in GATE:
             bench.report.rivals += race(bench, stage, them, concurrency)
     print_rivals(bench.report.rivals)
+    for concurrency, goal in AHEAD.items():
+        speeds = {r["name"]: r["per_s"] for r in bench.report.rivals if r["concurrency"] == concurrency and "per_s" in r}
+        if best := max((name for name in speeds if name not in (*VARIANTS, BYTES_ONLY)), key=speeds.get, default=None):
+            bench.report.figure(f"c={concurrency}: trunkline ÷ {best}", speeds["trunkline"] / speeds[best], "×", at_least=goal)
 
 
 def race(bench, stage, them, concurrency):
@@ -158,6 +165,8 @@ def race(bench, stage, them, concurrency):
             try:
                 done[variant.name].append(measure(stage, variant, RIVAL_SECONDS, conc=concurrency))
             except Failure as why:
+                if variant.name in VARIANTS:
+                    raise
                 bench.report.note(f"{variant.name} FAILED at concurrency {concurrency}: {why}")
                 them = [v for v in them if v is not variant]
     rows = []

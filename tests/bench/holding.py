@@ -78,7 +78,7 @@ def sessions(bench):
         with stage.crowd("streams", listen, STREAMS):
             time.sleep(1)
             held, cpu, begun = process.rss_mib() - before, process.cpu_s(), time.monotonic()
-            time.sleep(5 if bench.quick else 30)
+            time.sleep(2 if bench.quick else 30)
             share = (process.cpu_s() - cpu) / (time.monotonic() - begun)
         bench.report.figure(f"memory of each of {STREAMS:,} idle streams", held * 1024 / STREAMS, "KiB", at_most=16)
         bench.report.figure(f"{STREAMS:,} idle streams, of a core", 100 * share, "%", at_most=2)

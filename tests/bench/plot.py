@@ -4,7 +4,7 @@ from html import escape
 
 WIDTH, LEFT, RIGHT, BAR, GAP, HEAD = 720, 96, 150, 16, 5, 26
 COLOURS = {"trunkline": "#2563a8", "pass": "#8a8f98", "direct": "#c9ccd1"}
-STYLE = "text{font:12px system-ui,sans-serif;fill:#30343b}.h{font-weight:600}"
+STYLE = "text{font:12px system-ui,sans-serif;fill:#30343b;paint-order:stroke;stroke:#fff;stroke-width:4px}.h{font-weight:600}"
 
 
 def svg(panels):
@@ -13,25 +13,26 @@ def svg(panels):
     parts, y = [], 8
     for title, bars in panels:
         parts.append(f'<text class="h" x="{LEFT}" y="{y + 14}">{escape(title)}</text>')
-        top = y = y + HEAD
-        for name, ratio, per_s in bars:
-            parts += bar(y, name, ratio, per_s, scale)
-            y += BAR + GAP
-        one = LEFT + scale
-        parts.append(f'<line x1="{one:.1f}" x2="{one:.1f}" y1="{top - 3}" y2="{y - 2}" stroke="#30343b" stroke-dasharray="3 3"/>')
-        y += 10
+        y += HEAD
+        end, one = y + len(bars) * (BAR + GAP), LEFT + scale
+        rows = [(y + n * (BAR + GAP), *bar) for n, bar in enumerate(bars)]
+        parts += [bar(at, name, ratio, scale) for at, name, ratio, _ in rows]
+        parts.append(f'<line x1="{one:.1f}" x2="{one:.1f}" y1="{y - 3}" y2="{end - 2}" stroke="#30343b" stroke-dasharray="3 3"/>')
+        parts += [label(at, *row, scale) for at, *row in rows]
+        y = end + 10
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y}" viewBox="0 0 {WIDTH} {y}" role="img">'
     ground = f'<rect width="{WIDTH}" height="{y}" fill="#fff"/>'
     return "\n".join([head, f"<style>{STYLE}</style>", ground, *parts, "</svg>"]) + "\n"
 
 
-def bar(y, name, ratio, per_s, scale):
-    middle = y + BAR - 4
-    yield f'<text x="{LEFT - 6}" y="{middle}" text-anchor="end">{escape(name)}</text>'
-    if ratio is None:
-        yield f'<text x="{LEFT + 4}" y="{middle}">failed</text>'
-        return
-    length = max(1.0, ratio * scale)
-    yield f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{COLOURS.get(name, "#b9834a")}"/>'
-    told = f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.4f}"
-    yield f'<text x="{LEFT + length + 5:.1f}" y="{middle}">{told} ({per_s:,.0f} calls/s)</text>'
+def bar(y, name, ratio, scale):
+    length = max(1.0, (ratio or 0) * scale)
+    return f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{COLOURS.get(name, "#b9834a")}"/>'
+
+
+def label(y, name, ratio, per_s, scale):
+    middle, right = y + BAR - 4, LEFT + 5 + (ratio or 0) * scale
+    share = "failed" if ratio is None else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.4f}"
+    told = share if per_s is None else f"{share} ({per_s:,.0f} calls/s)"
+    return (f'<text x="{LEFT - 6}" y="{middle}" text-anchor="end">{escape(name)}</text>'
+            f'<text x="{right:.1f}" y="{middle}">{told}</text>')
