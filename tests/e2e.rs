@@ -30,6 +30,7 @@ mod e2e {
     mod killed;
     mod leaks;
     mod legs;
+    mod long;
     mod modern;
     mod older;
     mod outage;

@@ -7,7 +7,7 @@ use http_body::SizeHint;
 
 use super::direct::Telling;
 use super::listen::Hearing;
-use super::reply::Answering;
+use super::reply::{Answering, Passing};
 use super::stream::Listening;
 
 /// A response's body.
@@ -23,7 +23,14 @@ pub enum Body {
     Telling(Box<Telling>),
     /// The same of a client without one.
     Hearing(Box<Hearing>),
+    /// An answer that is too long to be held.
+    Passing(Box<Passing>),
 }
+
+/// An answer breaks off: its connection or stream ends with an error, so that nobody takes it for whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server's answer broke off")]
+pub(super) struct BrokenOff;
 
 impl Body {
     pub(super) fn empty() -> Self {
@@ -45,14 +52,16 @@ impl From<String> for Body {
 
 impl Body {
     /// The next bytes; `None` at the end.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        match self {
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
+        let next = match self {
             Self::Full(bytes) => Poll::Ready(bytes.take()),
             Self::Answering(answering) => answering.poll_next(cx),
             Self::Listening(listening) => listening.poll_next(cx),
             Self::Telling(telling) => telling.poll_next(cx),
             Self::Hearing(hearing) => hearing.poll_next(cx),
-        }
+            Self::Passing(passing) => return passing.poll_next(cx),
+        };
+        next.map(|bytes| bytes.map(Ok))
     }
 
     pub(super) fn is_end_stream(&self) -> bool {
@@ -62,9 +71,11 @@ impl Body {
     pub(super) fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Answering(_) | Self::Listening(_) | Self::Telling(_) | Self::Hearing(_) => {
-                SizeHint::default()
-            }
+            Self::Answering(_)
+            | Self::Listening(_)
+            | Self::Telling(_)
+            | Self::Hearing(_)
+            | Self::Passing(_) => SizeHint::default(),
         }
     }
 }

@@ -132,7 +132,9 @@ impl Server {
     fn broke(&self, peer: &Peer, error: &hyper::Error) {
         tracing::debug!(%error, "a connection broke");
         let theirs = |error: &hyper::Error| {
-            let went = error.is_incomplete_message() || error.is_closed() || error.is_canceled();
+            // Of ours that breaks off it is told where it does.
+            let went =
+                error.is_incomplete_message() || error.is_closed() || error.is_canceled() || error.is_user();
             match (error.is_timeout(), went, error.is_parse()) {
                 (true, ..) => Some(Closed::Silent),
                 (_, true, _) => None,

@@ -80,8 +80,8 @@ impl Direct {
                     self.answered = true;
                     return Poll::Ready(Told::Last(answer));
                 }
-                // Nobody is asked on such a stream, and there are no batches.
-                Step::Asked(_) | Step::Withdrawn(_) | Step::Part(_) => {
+                // Nobody is asked on such a stream, there are no batches, and answers come whole.
+                Step::Asked(_) | Step::Withdrawn(_) | Step::Part(_) | Step::Piece(_) => {
                     tracing::debug!("a step that has no place in an answer without a session");
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use hyper::{Response, StatusCode};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::accept::Accepts;
-use super::body::Body;
+use super::body::{Body, BrokenOff};
 use super::intake::come_again;
 use super::refuse::Turned;
 use super::tail::Tail;
@@ -25,6 +25,8 @@ use crate::wire;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often a quiet stream shows that it lives: below the usual 30 to 60 s of middle boxes.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+const JSON: &str = "application/json";
 
 /// How a request is to be answered.
 #[derive(Debug, Clone, Copy)]
@@ -56,11 +58,14 @@ impl Reply<'_> {
     }
 
     /// The answer of `call` to the request `id`.
-    pub(super) async fn later(self, mut call: Call, id: Option<Bytes>) -> Response<Body> {
+    pub(super) async fn later(self, call: Call, id: Option<Bytes>) -> Response<Body> {
+        let mut call = if self.accepts.json { call.in_pieces() } else { call };
         if !self.accepts.events {
             return loop {
-                if let Step::Answer(answer) = call.step().await {
-                    break answer.map_or_else(accepted, json);
+                match call.step().await {
+                    Step::Answer(answer) => break answer.map_or_else(accepted, json),
+                    Step::Piece(first) => break passing(first, call),
+                    Step::Aside(_) | Step::Asked(_) | Step::Withdrawn(_) | Step::Part(_) => {}
                 }
             };
         }
@@ -70,6 +75,7 @@ impl Reply<'_> {
             Some(Step::Answer(Some(answer))) => return json(answer),
             // Cancelled: nothing is to be answered, and the stream ends.
             Some(Step::Answer(None)) => return events(Body::empty()),
+            Some(Step::Piece(first)) => return passing(first, call),
             Some(
                 Step::Aside(message) | Step::Asked(message) | Step::Withdrawn(message) | Step::Part(message),
             ) => vec![message],
@@ -94,7 +100,7 @@ impl Reply<'_> {
             Some(
                 Step::Aside(message) | Step::Asked(message) | Step::Withdrawn(message) | Step::Part(message),
             ) => answers.push(message),
-            None => {}
+            Some(Step::Piece(_)) | None => {}
         }
         answering(calls.keep(self.session, None, answers), self.metrics)
     }
@@ -106,6 +112,7 @@ async fn gather(calls: &mut Call, answers: &mut Vec<Bytes>, asides: bool) -> Ste
         match calls.step().await {
             Step::Part(answer) => answers.push(answer),
             Step::Aside(_) | Step::Asked(_) | Step::Withdrawn(_) if !asides => {}
+            Step::Piece(_) => {} // the answers to a batch come whole
             step @ (Step::Aside(_) | Step::Asked(_) | Step::Withdrawn(_) | Step::Answer(_)) => return step,
         }
     }
@@ -136,6 +143,46 @@ impl Answering {
     }
 }
 
+/// An answer that passes through as it comes.
+#[derive(Debug)]
+pub struct Passing {
+    /// What comes first, until it is told.
+    first: Option<Step>,
+    call: Call,
+    broken: bool,
+}
+
+impl Passing {
+    /// The next bytes; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the answer breaks off.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
+        loop {
+            let step = match self.first.take() {
+                Some(first) => first,
+                None if self.broken => return Poll::Ready(None),
+                None => ready!(self.call.poll_step(cx)),
+            };
+            match step {
+                Step::Piece(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
+                Step::Piece(None) => {
+                    self.broken = true;
+                    return Poll::Ready(Some(Err(BrokenOff)));
+                }
+                Step::Answer(_) => return Poll::Ready(None),
+                // There is no place for them in it any more.
+                Step::Aside(_) | Step::Asked(_) | Step::Withdrawn(_) | Step::Part(_) => {}
+            }
+        }
+    }
+}
+
+fn passing(first: Option<Bytes>, call: Call) -> Response<Body> {
+    let passing = Passing { first: Some(Step::Piece(first)), call, broken: false };
+    typed(StatusCode::OK, JSON, Body::Passing(Box::new(passing)))
+}
+
 /// The rest of a call's stream, which ends with its answer.
 pub(super) fn answering(follower: Follower, metrics: &Metrics) -> Response<Body> {
     let (tail, quiet) = (Tail::new(follower), Box::pin(sleep(KEEP_ALIVE)));
@@ -154,7 +201,7 @@ pub(super) fn json(answer: Bytes) -> Response<Body> {
 
 /// A JSON-RPC answer with another status.
 pub(super) fn json_with(status: StatusCode, answer: Bytes) -> Response<Body> {
-    typed(status, "application/json", answer.into())
+    typed(status, JSON, answer.into())
 }
 
 /// A JSON-RPC answer that says to come again, with the status for it.

@@ -1,6 +1,5 @@
 //! Answers on their way out: counted as long as they are held, and given up where nobody takes them.
 
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use hyper::rt::Executor;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::task::TaskTracker;
 
-use super::body::Body;
+use super::body::{Body, BrokenOff};
 use super::peer::{Alive, Peer};
 use crate::memory::{Held, SMALL};
 use crate::metrics::{Closed, Metrics};
@@ -55,19 +54,19 @@ impl Sent {
 
 impl http_body::Body for Sent {
     type Data = Chunk;
-    type Error = Infallible;
+    type Error = BrokenOff;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Chunk>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Chunk>, BrokenOff>>> {
         let this = self.get_mut();
         let next = if this.rest.is_empty() { this.body.poll_next(cx) } else { Poll::Ready(None) };
         this.alive.peer().look(next.is_ready());
         if !this.rest.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(this.piece()))));
         }
-        Poll::Ready(ready!(next).map(|bytes| Ok(Frame::data(this.chunk(bytes)))))
+        Poll::Ready(ready!(next).map(|bytes| Ok(Frame::data(this.chunk(bytes?)))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -15,12 +15,14 @@ pub struct Letter {
     pub text: Bytes,
     /// What its HTTP headers say of it; nothing where a legacy server is to get it.
     pub mirror: Mirror,
+    /// Whoever sends it takes a long result in pieces.
+    pub in_pieces: bool,
 }
 
 impl Letter {
     /// A message without such headers.
     pub fn plain(text: impl Into<Bytes>) -> Self {
-        Self { text: text.into(), mirror: Mirror::default() }
+        Self { text: text.into(), mirror: Mirror::default(), in_pieces: false }
     }
 
     /// A request of our own, for nobody in particular, in the words of `revision`; `params` is a raw object without
@@ -31,7 +33,7 @@ impl Letter {
         }
         let members = envelope_members(revision, "{}", IDENTITY, None);
         let mirror = Mirror::of(revision, method, None, &[], None);
-        Self { text: request(id, method, &enveloped_params(params, &members)), mirror }
+        Self { text: request(id, method, &enveloped_params(params, &members)), mirror, in_pieces: false }
     }
 }
 

@@ -24,7 +24,7 @@ impl Request {
         route: &Route,
         answered: &Answered,
     ) -> (Option<Bytes>, Outcome) {
-        let Answered { message: answer, from } = answered;
+        let Answered { message: answer, from, .. } = answered;
         let sealed = if self.has_task() { self.of_tasks(&server.name, answer) } else { None };
         let answer = sealed.as_ref().unwrap_or(answer);
         let body = answer.body().unwrap_or_default(); // once: it may be long

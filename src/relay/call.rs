@@ -47,6 +47,9 @@ pub enum Step {
     Withdrawn(Bytes),
     /// An answer of several; more follow, or at least the end.
     Part(Bytes),
+    /// Some bytes of an answer that is too long to be held, for [those](Call::in_pieces) who take them; `None` where it
+    /// breaks off. Nothing but more of them follows, and the end, which is no answer.
+    Piece(Option<Bytes>),
     /// The answer, or the last of several; `None` where the client has cancelled and wants none. Nothing follows.
     Answer(Option<Bytes>),
 }
@@ -58,6 +61,8 @@ pub(super) struct Asides {
     queue: Mutex<VecDeque<Step>>,
     /// Nobody reads any more.
     unheard: AtomicBool,
+    /// A long answer may come in pieces.
+    in_pieces: AtomicBool,
     /// Whose server asks the client, if one has.
     asker: OnceLock<Arc<Upstream>>,
 }
@@ -81,11 +86,20 @@ impl Asides {
         self.put(Step::Withdrawn(notification)).await;
     }
 
+    /// Tells some bytes of a long answer, once those before have been taken.
+    pub(super) async fn piece(&self, piece: Option<Bytes>) {
+        self.put_within(1, Step::Piece(piece)).await;
+    }
+
     async fn put(&self, step: Step) {
+        self.put_within(ROOM, step).await;
+    }
+
+    async fn put_within(&self, room: usize, step: Step) {
         let mut step = Some(step);
         std::future::poll_fn(|_| {
             let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            if queue.len() >= ROOM {
+            if queue.len() >= room {
                 return Poll::Pending; // polled again when the reader has emptied the queue
             }
             queue.extend(step.take());
@@ -97,6 +111,11 @@ impl Asides {
     /// Whether anybody may read it.
     pub(super) fn heard(&self) -> bool {
         !self.unheard.load(Ordering::Relaxed)
+    }
+
+    /// Whether a long answer may come in pieces.
+    pub(super) fn takes_pieces(&self) -> bool {
+        self.in_pieces.load(Ordering::Relaxed)
     }
 
     /// Notes whose server asks.
@@ -124,6 +143,15 @@ impl Call {
     pub(super) fn guarded(mut self, id: Bytes, metrics: &Arc<Metrics>) -> Self {
         if let Some(run) = &mut self.run {
             run.guard = Some((id, metrics.clone()));
+        }
+        self
+    }
+
+    /// Whoever reads takes a long answer in pieces.
+    #[must_use]
+    pub fn in_pieces(self) -> Self {
+        if let Some(run) = &self.run {
+            run.asides.in_pieces.store(true, Ordering::Relaxed);
         }
         self
     }
@@ -160,6 +188,7 @@ impl Call {
             feed.add(message);
         }
         if let Some(run) = self.run.take() {
+            run.asides.in_pieces.store(false, Ordering::Relaxed); // what can be resumed is kept whole
             self.tasks.spawn(run.feed(feed));
         }
         follower
@@ -213,6 +242,7 @@ impl Run {
                 | Step::Part(message) => {
                     feed.push(message).await;
                 }
+                Step::Piece(_) => {} // none come here
                 Step::Answer(answer) => return feed.end(answer),
             }
         }
@@ -242,7 +272,8 @@ async fn together(mut calls: Vec<Call>, asides: Arc<Asides>) -> Option<Bytes> {
             Step::Answer(answer) if calls.is_empty() => return answer,
             Step::Answer(None) => {}
             Step::Answer(Some(answer)) => asides.put(Step::Part(answer)).await,
-            step @ (Step::Aside(_) | Step::Asked(_) | Step::Withdrawn(_) | Step::Part(_)) => {
+            step
+            @ (Step::Aside(_) | Step::Asked(_) | Step::Withdrawn(_) | Step::Part(_) | Step::Piece(_)) => {
                 asides.put(step).await;
             }
         }

@@ -112,7 +112,7 @@ fn about(method: &str, task: &str, more: &str, to: Revision, id: u64, envelope: 
     }
     let name = Text::of(task);
     let mirror = Mirror::of(to, method, name.as_deref(), &[], None);
-    Letter { text: wire::request(id, method, &enveloped_params(&params, envelope)), mirror }
+    Letter { text: wire::request(id, method, &enveloped_params(&params, envelope)), mirror, in_pieces: false }
 }
 
 /// What is known of a task.

@@ -13,7 +13,7 @@ use super::legs::Legs;
 use super::request::{Request, Subject, Tasks};
 use crate::catalog::Route;
 use crate::config::{Retry, Server};
-use crate::mcp::{Revision, Round, code_of, method, wants_tasks};
+use crate::mcp::{Letter, Revision, Round, code_of, method, wants_tasks};
 use crate::metrics::{Outcome, Running};
 use crate::transport::Failure;
 use crate::upstream::{Exchange, Unavailable, Upstream, Write};
@@ -30,6 +30,8 @@ pub(super) struct Answered {
     pub(super) message: Message,
     /// The revision that is spoken with it.
     pub(super) from: Revision,
+    /// Where the rest comes from of a message that is [open](Message::is_open).
+    pub(super) rest: Option<Box<Exchange>>,
 }
 
 /// Why a request did not end with an answer of the server.
@@ -55,7 +57,19 @@ impl Request {
         let waits = self.subject == Subject::Task && self.message.method() == method::TASKS_RESULT;
         let limit = if waits { server.max_total } else { server.timeout };
         let count = self.count(upstream);
-        let answer = self.answered(upstream, &server, limit, route).await;
+        let mut answer = self.answered(upstream, &server, limit, route).await;
+        if let Ok(answered) = &mut answer
+            && let Some(rest) = answered.rest.take()
+        {
+            let last = count.since + server.max_total;
+            match Box::pin(self.pass(&server, &answered.message, *rest, (limit, last))).await {
+                Ok(outcome) => {
+                    self.close(count, upstream, &server, outcome);
+                    return None;
+                }
+                Err(failure) => answer = Err(Broken::Failed(failure)),
+            }
+        }
         self.end(count, upstream, &server, route, answer)
     }
 
@@ -66,13 +80,16 @@ impl Request {
         limit: Duration,
         route: &Route,
     ) -> Result<Answered, Broken> {
-        let write = |to, id| self.write(route, to, id);
+        let write = |to, id| Letter { in_pieces: self.passes(to), ..self.write(route, to, id) };
         let again = self.repeats(server, route);
         let mut answered = self.send(upstream, server, limit, &write, again).await;
         if again && matches!(&answered, Err(Broken::Failed(failure)) if failure.is_passing()) {
             answered = Box::pin(self.send(upstream, server, limit, &write, false)).await;
         }
         let answered = answered?;
+        if answered.rest.is_some() {
+            return Ok(answered);
+        }
         if answered.from.is_modern() {
             return Box::pin(self.go_on(upstream, server, limit, route, answered)).await;
         }
@@ -146,12 +163,16 @@ impl Request {
             Ok(answer) => self.restore(server, route, &answer),
             Err(broken) => self.excuse(upstream, server, broken),
         };
+        self.close(count, upstream, server, outcome);
+        answer
+    }
+
+    fn close(&self, count: Count, upstream: &Upstream, server: &Server, outcome: Outcome) {
         self.log(server, outcome, count.since);
         if matches!(outcome, Outcome::Stub) {
             upstream.series().stub();
         }
         count.running.end(outcome);
-        answer
     }
 
     /// Sends what `write` makes for an id. The server may be silent for `limit`.
@@ -203,19 +224,22 @@ impl Request {
             };
             answer = Box::pin(self.read_answer(upstream, &mut exchange, limit, last)).await;
         }
-        let from = exchange.revision();
-        match &answer {
-            Err(Broken::Failed(failure)) => upstream.doubt(exchange.generation(), failure),
-            Err(Broken::Silent(_) | Broken::Overdue(_)) => upstream.give_up(exchange),
-            Err(Broken::Cancelled) => upstream.cancel(exchange, "cancelled by the client"),
-            Err(Broken::Ending) => upstream.cancel(exchange, "the proxy in between is stopped"),
-            Err(Broken::Unavailable(_) | Broken::Refused(_)) | Ok(_) => {}
+        let broken = match answer {
+            Ok(message) => {
+                let from = exchange.revision();
+                let rest = message.is_open().then(|| Box::new(exchange));
+                return Ok(Answered { message, from, rest });
+            }
+            Err(broken) => broken,
+        };
+        match &broken {
+            Broken::Failed(failure) => upstream.doubt(exchange.generation(), failure),
+            Broken::Silent(_) | Broken::Overdue(_) => upstream.give_up(exchange),
+            Broken::Cancelled => upstream.cancel(exchange, "cancelled by the client"),
+            Broken::Ending => upstream.cancel(exchange, "the proxy in between is stopped"),
+            Broken::Unavailable(_) | Broken::Refused(_) => {}
         }
-        match answer {
-            Ok(message) => Ok(Answered { message, from }),
-            Err(Broken::Overdue(_)) => Err(Broken::Overdue(server.max_total)),
-            Err(broken) => Err(broken),
-        }
+        Err(if matches!(broken, Broken::Overdue(_)) { Broken::Overdue(server.max_total) } else { broken })
     }
 
     /// Whether the server may get it twice: it reads only, or its tool says that this does no harm and the file takes its
@@ -309,6 +333,7 @@ impl Request {
             };
             match next {
                 Ok(Ok(message)) => match message.kind() {
+                    Kind::Result if message.is_open() && !self.passes_from(&upstream.server().name) => {}
                     Kind::Result | Kind::Error => return Ok(message),
                     kind @ (Kind::Request | Kind::Notification) => {
                         consume_budget().await; // and leave nobody else a turn

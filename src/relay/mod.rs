@@ -17,6 +17,7 @@ mod listen;
 mod misses;
 mod notes;
 mod own;
+mod pass;
 mod project;
 mod refusal;
 mod request;

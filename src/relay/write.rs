@@ -57,7 +57,7 @@ impl Request {
 
     fn letter(&self, route: &Route, to: Revision, edits: &[Edit]) -> Letter {
         let mut edits: Vec<_> = edits.iter().map(|(at, with)| (at.clone(), with.as_bytes())).collect();
-        Letter { text: self.message.splice(&mut edits), mirror: self.mirror(route, to) }
+        Letter { text: self.message.splice(&mut edits), mirror: self.mirror(route, to), in_pieces: false }
     }
 
     fn mirror(&self, route: &Route, to: Revision) -> Mirror {

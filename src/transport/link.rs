@@ -184,6 +184,18 @@ impl Reply {
             Answers::Stdio(call) => call.next().await,
         }
     }
+
+    /// More of the answer that was given [open](Message::is_open), which is given so only where its
+    /// [letter](Letter::in_pieces) allows; `None` at its end. Cancel-safe. Where the [next](Self::next) message is read in
+    /// place of this, that is the whole answer.
+    pub async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        match &mut self.0 {
+            Answers::Http(exchange) => exchange.piece().await,
+            Answers::Begun(begun) => begun.piece().await,
+            // Held until they are whole: a client that reads slowly must not keep all others from their answers.
+            Answers::Sse(_) | Answers::Stdio(_) => Ok(None),
+        }
+    }
 }
 
 /// The messages of a link that belong to no call.

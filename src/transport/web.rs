@@ -177,6 +177,10 @@ impl Begun {
             None => self.rest.next().await,
         }
     }
+
+    pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        self.rest.piece().await
+    }
 }
 
 /// The servers that were found to speak only the older transport, so that connecting again does not cost a request that

@@ -95,6 +95,7 @@ impl Exchange {
                 Ok(aside) if matches!(aside.kind(), Kind::Request | Kind::Notification) => return Ok(aside),
                 end => {
                     match &end {
+                        Ok(answer) if answer.is_open() => {} // it may break off yet
                         Ok(_) => flight.answered(),
                         Err(failure) => flight.met(failure),
                     }
@@ -110,6 +111,21 @@ impl Exchange {
         // What came before the end may have come in since the inbox was looked at.
         let over = || Err(Failure::Cut("it has answered already".into()));
         self.flight.inbox.pop().map_or_else(|| self.end.take().unwrap_or_else(over), Ok)
+    }
+
+    /// More of the answer that came [open](Message::is_open) last; `None` at its end. Cancel-safe. Where the
+    /// [next](Self::next) message is read in place of this, that is the whole answer.
+    ///
+    /// # Errors
+    /// Where the rest will not come.
+    pub async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        let piece = self.reply.piece().await;
+        match &piece {
+            Ok(Some(_)) => {}
+            Ok(None) => self.flight.answered(),
+            Err(failure) => self.flight.met(failure),
+        }
+        piece
     }
 
     /// The revision that is spoken with the server.

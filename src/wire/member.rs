@@ -67,7 +67,7 @@ pub(super) fn members_within<const N: usize>(
 }
 
 /// Whether the JSON string `raw` says `key`.
-fn is_key(raw: &[u8], key: &str) -> bool {
+pub(super) fn is_key(raw: &[u8], key: &str) -> bool {
     let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
     if inner == key.as_bytes() {
         return true;
@@ -77,7 +77,7 @@ fn is_key(raw: &[u8], key: &str) -> bool {
 
 /// Whether the JSON string `raw` says `key` to a reader that takes no notice of case. To some of those the long s and the
 /// Kelvin sign are letters of ASCII.
-fn resembles(raw: &[u8], key: &str) -> bool {
+pub(super) fn resembles(raw: &[u8], key: &str) -> bool {
     /// What an escaped character takes.
     const ESCAPED: usize = 6;
     let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();

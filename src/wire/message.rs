@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::{Bytes, BytesMut};
 
 use super::member::{Malformed, Near, Span, Text, members_within};
-use super::scan::DEEPEST;
+use super::scan::{DEEPEST, Scan};
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +29,35 @@ pub struct Message {
     id: Option<Span>,
     params: Option<Span>,
     body: Option<Span>,
+    is_open: bool,
 }
 
 impl Message {
+    /// The start of a response that has not come whole, where it can be told from that that it is one with a result. All
+    /// that is known of it is that, and its id if that stands before the result.
+    pub fn opening(text: Bytes) -> Option<Self> {
+        let (mut id, mut version) = (None, None);
+        let begun = Scan::new(&text, DEEPEST).until(br#""result""#, |key, place| {
+            match text.get(key).unwrap_or_default() {
+                br#""jsonrpc""# if version.is_none() => version = Some(place),
+                br#""id""# if id.is_none() => id = Some(place),
+                _ => return Err(Malformed::NotRpc("nothing else is expected here".into())),
+            }
+            Ok(())
+        });
+        let body = begun.ok()?..text.len();
+        if version.is_some_and(|at| text.get(at) != Some(br#""2.0""#)) {
+            return None;
+        }
+        let method = Box::default();
+        Some(Self { text, kind: Kind::Result, method, id, params: None, body: Some(body), is_open: true })
+    }
+
+    /// Whether more of it is to come, and all of it that is known is how it [opens](Self::opening).
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// Reads a message that nests at most `depth` deep.
     ///
     /// # Errors
@@ -70,7 +96,7 @@ impl Message {
         let kind = kind(part(&id), method.is_some(), result.is_some(), error.is_some())?;
         // A peer that cannot read an id answers with `null`: no id for us.
         let id = id.filter(|span| readable.get(span.clone()) != Some("null"));
-        Ok(Self { kind, method: name, id, params, body: result.or(error), text })
+        Ok(Self { kind, method: name, id, params, body: result.or(error), text, is_open: false })
     }
 
     /// Whether it asks or tells something with `params` that are no object.
@@ -232,6 +258,32 @@ mod tests {
         assert_eq!(kind(r#"{"jsonrpc":"2.0","method":"x"}"#), Kind::Notification);
         assert_eq!(kind(r#"{"jsonrpc":"2.0","id":"a","result":null}"#), Kind::Result);
         assert_eq!(kind(r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}"#), Kind::Error);
+    }
+
+    #[test]
+    fn a_start_tells_a_result_or_nothing() {
+        let opening = |text: &str| Message::opening(Bytes::copy_from_slice(text.as_bytes()));
+        for (text, id) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"a"#, Some(7)),
+            (r#" { "result" : "#, None),
+            (r#"{"id":7,"result":[{"#, Some(7)),
+        ] {
+            let opening = opening(text).unwrap();
+            assert!(opening.is_open() && opening.kind() == Kind::Result);
+            assert_eq!(opening.number(), id, "{text}");
+        }
+        for text in [
+            "",
+            r#"{"jsonrpc":"2.0","id":7,"resu"#,
+            r#"{"jsonrpc":"2.0","id":7,"error":{"a"#,
+            r#"{"jsonrpc":"2.0","method":"a","result":{"#,
+            r#"{"jsonrpc":"1.0","result":{"#,
+            r#"{"id":7,"id":7,"result":{"#,
+            "{}",
+            r#"["result":"#,
+        ] {
+            assert!(opening(text).is_none(), "{text}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod edit;
 mod grow;
 mod member;
 mod message;
+mod passage;
 mod scan;
 mod sse;
 
@@ -21,4 +22,5 @@ pub use edit::{Edit, Member, cuts, edited, every_member, members_of};
 pub use grow::grow;
 pub use member::{Malformed, Span, Text, elements, members};
 pub use message::{Kind, Message};
+pub use passage::Passage;
 pub use sse::{Event, SseDecoder, SseTooLong, comment, frame, frame_as, priming};

@@ -43,6 +43,29 @@ impl<'t> Scan<'t> {
         }
     }
 
+    /// Reads an object that may not have come whole, up to the member with the raw `key`, and tells the places of those
+    /// before it. Gives where its value begins.
+    pub(super) fn until(
+        mut self,
+        key: &[u8],
+        mut member: impl FnMut(Span, Span) -> Result<(), Malformed>,
+    ) -> Result<usize, Malformed> {
+        self.open(b'{', "an object")?;
+        loop {
+            let start = self.at;
+            self.key()?;
+            let found = start..self.at;
+            self.colon()?;
+            self.space();
+            if self.text.get(found.clone()) == Some(key) {
+                return Ok(self.at);
+            }
+            let place = self.place()?;
+            member(found, place)?;
+            self.comma()?;
+        }
+    }
+
     /// Reads an array to the end of the text, and tells the place of each element.
     pub(super) fn array(mut self, mut element: impl FnMut(Span)) -> Result<(), Malformed> {
         self.open(b'[', "an array")?;

@@ -14,6 +14,16 @@ pub struct Event {
     pub data: Bytes,
 }
 
+/// What of an event's data was taken before it had come whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Taken {
+    #[default]
+    Nothing,
+    Some,
+    /// `unread` begins in the middle of a data line whose start was.
+    InLine,
+}
+
 /// An event grew beyond the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event is larger than {0} bytes")]
@@ -32,6 +42,7 @@ pub struct SseDecoder {
     kind: String,
     data: BytesMut,
     has_data: bool,
+    taken: Taken,
     last_id: Option<String>,
     retry_ms: Option<u64>,
 }
@@ -48,6 +59,7 @@ impl SseDecoder {
             kind: String::new(),
             data: BytesMut::new(),
             has_data: false,
+            taken: Taken::Nothing,
             last_id: None,
             retry_ms: None,
         }
@@ -80,7 +92,10 @@ impl SseDecoder {
     /// Where an event is larger than the limit; the stream is of no use from then on.
     pub fn next_event(&mut self) -> Result<Option<Event>, SseTooLong> {
         while let Some(line) = self.next_line() {
-            if line.is_empty() {
+            if self.taken == Taken::InLine {
+                self.taken = Taken::Some;
+                self.data.extend_from_slice(&line);
+            } else if line.is_empty() {
                 if let Some(event) = self.dispatch() {
                     return Ok(Some(event));
                 }
@@ -91,6 +106,43 @@ impl SseDecoder {
         }
         self.check()?;
         Ok(None)
+    }
+
+    /// What has come of the first data line of an event that is a message as far as is known, and has not come whole.
+    pub fn begun(&self) -> Option<Bytes> {
+        let is_first = !self.has_data && matches!(&*self.kind, "" | MESSAGE);
+        let start = self.unfinished().filter(|_| is_first)?;
+        self.unread.get(start..).map(Bytes::copy_from_slice)
+    }
+
+    /// Takes out what has come of the data of the event that has [begun](Self::begun) and of which the rest comes as a next
+    /// event, if something has.
+    pub fn take_data(&mut self) -> Option<Bytes> {
+        if let Some(start) = self.unfinished() {
+            if self.has_data {
+                self.data.put_u8(b'\n');
+            }
+            self.unread.advance(start);
+            (self.has_data, self.taken) = (true, Taken::InLine);
+        }
+        let mut data = match self.taken {
+            Taken::Nothing => return None,
+            Taken::Some | Taken::InLine => self.data.split(),
+        };
+        if self.taken == Taken::InLine {
+            self.searched = 0;
+            let line = self.unread.split();
+            data.unsplit(line);
+        }
+        Some(data.freeze()).filter(|data| !data.is_empty())
+    }
+
+    /// Where the value of a data line begins that has not come whole.
+    fn unfinished(&self) -> Option<usize> {
+        let is_line = self.taken != Taken::InLine && self.searched == self.unread.len();
+        // A first space, which may be yet to come, is none of it.
+        let value = self.unread.strip_prefix(b"data:").filter(|value| is_line && !value.is_empty())?;
+        Some(self.unread.len() - value.strip_prefix(b" ").unwrap_or(value).len())
     }
 
     fn check(&self) -> Result<(), SseTooLong> {
@@ -151,12 +203,15 @@ impl SseDecoder {
         let kind = std::mem::take(&mut self.kind);
         self.has_data = false;
         let data = self.data.split().freeze();
-        if data.is_empty() {
+        if std::mem::take(&mut self.taken) == Taken::Nothing && data.is_empty() {
             return None; // a priming event carries only an id
         }
-        Some(Event { kind: if kind.is_empty() { "message".into() } else { kind }, data })
+        Some(Event { kind: if kind.is_empty() { MESSAGE.into() } else { kind }, data })
     }
 }
+
+/// The kind of an event whose sender gave it none.
+const MESSAGE: &str = "message";
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
@@ -228,6 +283,31 @@ mod tests {
             assert_eq!(decode(first, chunk), [event("message", "a")], "chunks of {chunk}");
             let second = "\n\u{feff}data: a\n\n".as_bytes(); // a field that nobody knows
             assert_eq!(decode(second, chunk), [], "chunks of {chunk}");
+        }
+    }
+
+    #[test]
+    fn data_may_be_taken_as_it_comes() {
+        let long = "x".repeat(50);
+        let text = format!("id: 1\ndata: {long}\ndata:{long}\r\ndata: end\nid: 2\n\ndata: next\n\n");
+        for size in 1..text.len() {
+            let mut decoder = SseDecoder::new(1 << 20);
+            let (mut taken, mut events) = (Vec::new(), Vec::new());
+            for part in text.as_bytes().chunks(size) {
+                decoder.push(part);
+                while let Some(event) = decoder.next_event().unwrap() {
+                    events.push(event);
+                }
+                if events.is_empty()
+                    && (!taken.is_empty() || decoder.begun().is_some_and(|start| start.len() > 9))
+                {
+                    taken.extend(decoder.take_data().unwrap_or_default());
+                }
+            }
+            taken.extend_from_slice(&events[0].data);
+            assert_eq!(String::from_utf8(taken).unwrap(), format!("{long}\n{long}\nend"), "pieces of {size}");
+            assert_eq!(events[1].data, "next");
+            assert_eq!((events.len(), decoder.last_id()), (2, Some("2")));
         }
     }
 

@@ -192,6 +192,7 @@ impl Held {
                     self.withdraw(notification);
                     due = due.filter(|_| !self.asks.is_empty());
                 }
+                Step::Piece(_) => {} // a call that may be held is answered whole
                 Step::Answer(answer) => {
                     let hung_up = answer.is_none();
                     self.end(if hung_up { metrics::Held::Cancelled } else { metrics::Held::Ended });
@@ -214,7 +215,7 @@ impl Held {
             return std::future::pending().await;
         }
         match self.call.step().await {
-            Step::Aside(_) | Step::Part(_) => {}
+            Step::Aside(_) | Step::Part(_) | Step::Piece(_) => {}
             Step::Asked(question) => self.note(question),
             Step::Withdrawn(notification) => self.withdraw(notification),
             answer @ Step::Answer(_) => self.answer = Some(answer),

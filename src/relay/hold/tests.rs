@@ -121,7 +121,9 @@ async fn answer(handled: Handled) -> (Vec<Bytes>, Option<Message>) {
         match call.step().await {
             Step::Aside(text) => asides.push(text),
             Step::Answer(answer) => return (asides, answer.and_then(|text| Message::parse(text, 64).ok())),
-            other @ (Step::Asked(_) | Step::Withdrawn(_) | Step::Part(_)) => panic!("{other:?}"),
+            other @ (Step::Asked(_) | Step::Withdrawn(_) | Step::Part(_) | Step::Piece(_)) => {
+                panic!("{other:?}")
+            }
         }
     }
 }

@@ -117,7 +117,7 @@ impl Relay {
             let until = open.seen() + self.holds.time();
             tokio::select! {
                 step = call.step() => match step {
-                    Step::Aside(_) | Step::Part(_) => {}
+                    Step::Aside(_) | Step::Part(_) | Step::Piece(_) => {}
                     Step::Asked(question) => open.ask(question, &mut last),
                     Step::Withdrawn(notification) => open.withdraw(notification),
                     Step::Answer(_) => break Held::Ended,

@@ -142,7 +142,7 @@ impl Request {
 fn own(result: &str) -> Result<Answered, Broken> {
     let message = Message::parse(wire::response(b"0", result.as_bytes()), usize::MAX);
     let message = message.map_err(|why| Broken::Refused(why.to_string()))?;
-    Ok(Answered { message, from: Revision::LATEST })
+    Ok(Answered { message, from: Revision::LATEST, rest: None })
 }
 
 /// The result that says a task was started, in the words of the extension.

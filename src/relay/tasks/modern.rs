@@ -109,7 +109,7 @@ impl Request {
             _ => wire::response(b"0", raw.as_bytes()),
         };
         let message = Message::parse(text, usize::MAX).map_err(|why| Broken::Refused(why.to_string()))?;
-        Ok(Answered { message, from: detailed.from })
+        Ok(Answered { message, from: detailed.from, rest: None })
     }
 }
 

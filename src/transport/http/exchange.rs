@@ -10,9 +10,11 @@ use hyper::header::HeaderValue;
 use tokio::time::Sleep;
 
 use super::asking::Asking;
-use super::body::{Body, Events, Whole};
+use super::body::Body;
+use super::events::Events;
 use super::head::{Head, What};
 use super::judge::{Response, Verdict};
+use super::whole::{Came, Rest, Whole};
 use super::{CLOSED, ERROR_BODY, Http};
 use crate::mcp::{Letter, Revision};
 use crate::transport::{Failure, batch};
@@ -24,6 +26,10 @@ const RETRY: Duration = Duration::from_secs(1);
 const RETRY_BOUNDS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 /// How often a stream is asked for again without a new event.
 const RESUMES: u8 = 3;
+
+/// Results longer than this pass through in pieces, where they can. Up to it one that breaks off is answered by an error in
+/// its place, which is worth more than the memory.
+const LONG: usize = 256 << 10;
 
 /// One call over HTTP.
 pub(in crate::transport) struct Exchange {
@@ -39,6 +45,8 @@ pub(in crate::transport) struct Exchange {
     offered: Option<HeaderValue>,
     /// Where the stream got to, and how often it was asked for again since.
     reached: (Option<String>, u8),
+    /// An answer with more bytes is given as it [opens](Message::opening) first.
+    long: usize,
     stage: Stage,
 }
 
@@ -48,6 +56,8 @@ enum Stage {
     /// A single text; with the status where that is an error.
     Reading(Whole, Option<u16>),
     Streaming(Box<Events>),
+    /// A long answer, of which the start was given.
+    Passing(Rest),
     /// Several messages came in one text; the answer, if they hold it, is the last.
     Several(VecDeque<Message>),
     /// The server ended the stream to be asked for the rest later (revision 2025-11-25), or it broke.
@@ -68,8 +78,20 @@ impl Exchange {
     pub(super) fn new(http: Arc<Http>, id: u64, letter: Letter) -> Self {
         let head = http.head.load_full();
         let stage = Stage::Waiting(Asking::default());
+        let long = if letter.in_pieces { LONG } else { usize::MAX };
         let what = What::Post(letter);
-        Self { http, id, what, head, hops: 0, repeatable: false, offered: None, reached: (None, 0), stage }
+        Self {
+            http,
+            id,
+            what,
+            head,
+            hops: 0,
+            repeatable: false,
+            offered: None,
+            reached: (None, 0),
+            long,
+            stage,
+        }
     }
 
     /// May reach the server twice. Said before anything is sent.
@@ -102,12 +124,25 @@ impl Exchange {
                     self.open(response)?;
                 }
                 Stage::Reading(body, status) => {
-                    let (status, read) = (*status, body.read(&self.http.pool).await);
-                    if let Some(message) = self.read(status, read)? {
+                    let long = if status.is_none() { self.long } else { usize::MAX };
+                    let read = match (*status, body.read(&self.http.pool, long).await) {
+                        (_, Ok(Came::Start(start))) => {
+                            self.long = usize::MAX;
+                            self.opening(start)
+                        }
+                        (status, Ok(Came::Whole(text))) => self.read(status, Ok(text))?,
+                        (status, Err(failure)) => self.read(status, Err(failure))?,
+                    };
+                    if let Some(message) = read {
                         return Ok(message);
                     }
                 }
-                Stage::Streaming(events) => match events.next(&self.http).await {
+                Stage::Streaming(events) => match events.next_or_opening(&self.http, &mut self.long).await {
+                    Ok(Some(message)) if message.is_open() => {
+                        if self.may_answer(&message) {
+                            return Ok(message);
+                        }
+                    }
                     Ok(Some(message)) => match self.role(&message) {
                         Role::Aside => return Ok(message),
                         Role::Stray => self.http.tally.stray(),
@@ -136,10 +171,50 @@ impl Exchange {
                     self.repeatable = true;
                     self.stage = Stage::Waiting(Asking::repeatable(true));
                 }
-                Stage::Answered => return Err(Failure::Cut("it has answered already".into())),
+                Stage::Passing(_) | Stage::Answered => {
+                    return Err(Failure::Cut("it has answered already".into()));
+                }
                 Stage::Over(failure) => return Err(failure.clone()),
             }
         }
+    }
+
+    /// More of the answer that was given [open](Message::is_open); `None` at its end. Cancel-safe.
+    pub(in crate::transport) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        if matches!(self.stage, Stage::Reading(..) | Stage::Streaming(_)) {
+            match std::mem::replace(&mut self.stage, Stage::Answered) {
+                Stage::Reading(body, _) => self.stage = Stage::Passing(body.into_rest()),
+                Stage::Streaming(events) => self.stage = Stage::Passing(events.into_rest()),
+                Stage::Waiting(_)
+                | Stage::Passing(_)
+                | Stage::Several(_)
+                | Stage::Pausing(_)
+                | Stage::Answered
+                | Stage::Over(_) => {}
+            }
+        }
+        let Stage::Passing(rest) = &mut self.stage else { return Ok(None) };
+        let piece = rest.next(&self.http).await.map_err(|failure| self.http.told(failure));
+        match &piece {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                self.take_session();
+                self.stage = Stage::Answered;
+            }
+            Err(failure) => self.stage = Stage::Over(failure.clone()),
+        }
+        piece
+    }
+
+    /// How a long answer opens, if that tells anything.
+    fn opening(&self, start: Bytes) -> Option<Message> {
+        Message::opening(start).filter(|opening| self.may_answer(opening))
+    }
+
+    /// Whether an opening message may be the answer: a POST is answered by its response, so it is where nothing says
+    /// otherwise so far.
+    fn may_answer(&self, opening: &Message) -> bool {
+        opening.id().is_none() || opening.number() == Some(self.id)
     }
 
     /// The response's head is there.
@@ -256,14 +331,20 @@ impl Exchange {
 
     /// The answer is there.
     fn finish(&mut self, answer: Message) -> Message {
-        if let (Some(id), Kind::Result) = (self.offered.take(), answer.kind()) {
-            self.http.take_session(&id);
+        if answer.kind() == Kind::Result {
+            self.take_session();
         }
         if let Stage::Streaming(events) = std::mem::replace(&mut self.stage, Stage::Answered) {
             // Most servers end the stream right behind the answer. Dropped before that, the connection would be lost.
             self.http.leave(events.into_body());
         }
         answer
+    }
+
+    fn take_session(&mut self) {
+        if let Some(id) = self.offered.take() {
+            self.http.take_session(&id);
+        }
     }
 }
 

@@ -128,7 +128,7 @@ impl Head {
 
     /// `what` as a request of HTTP/1.1: the head is added to `out`, the body given back.
     pub(super) fn write(&self, what: &What, out: &mut Vec<u8>) -> Bytes {
-        if let What::Post(Letter { text, mirror }) = what {
+        if let What::Post(Letter { text, mirror, .. }) = what {
             out.extend_from_slice(&self.post);
             out.extend_from_slice(itoa::Buffer::new().format(text.len()).as_bytes());
             out.extend_from_slice(b"\r\n");

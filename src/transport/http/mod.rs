@@ -9,6 +9,7 @@ mod body;
 mod connector;
 #[cfg(test)]
 mod dns_tests;
+mod events;
 mod exchange;
 mod head;
 mod http1;
@@ -25,6 +26,7 @@ mod stream;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,13 +44,14 @@ pub(super) use self::sse::{Posted, Sse};
 pub(super) use self::stream::Stream;
 
 use self::asking::Asking;
-use self::body::{Body, Whole};
+use self::body::Body;
 use self::connector::Connector;
 use self::head::{Head, What};
 use self::judge::{Response, Verdict};
 use self::lease::Lease;
 use self::pool::Pool;
 use self::tasks::Tasks;
+use self::whole::{Came, Whole};
 use super::tally::Tally;
 use super::text::Secrets;
 use super::{Failure, Sizes};
@@ -196,7 +199,10 @@ impl Http {
 
     /// An error status whose body is no answer.
     async fn status(&self, code: u16, body: Body) -> Failure {
-        let text = Whole::new(body, ERROR_BODY).read(&self.pool).await.unwrap_or_default();
+        let text = match Whole::new(body, ERROR_BODY).read(&self.pool, usize::MAX).await {
+            Ok(Came::Whole(text) | Came::Start(text)) => text,
+            Err(_) => Bytes::new(),
+        };
         Failure::Status { code, snippet: self.secrets.load().snippet(&text) }
     }
 

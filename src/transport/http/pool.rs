@@ -2,13 +2,14 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use hyper::client::conn::http2;
 use hyper_util::client::legacy::connect::Connection;
 use hyper_util::rt::TokioTimer;
 use tokio::sync::{Notify, SetOnce, oneshot};
+use tokio::time::Instant;
 
 use super::CLOSED;
 use super::connector::{Connector, KEEP_ALIVE};
@@ -184,7 +185,7 @@ impl Pool {
         let pool = Arc::clone(self);
         self.tasks.start(async move {
             loop {
-                tokio::time::sleep(TICK).await;
+                tokio::time::sleep(until_tick()).await;
                 pool.now.fetch_add(1, Ordering::Relaxed);
                 if !pool.trim() {
                     pool.ticking.store(false, Ordering::Relaxed);
@@ -229,6 +230,13 @@ impl Pool {
     fn shared(&self) -> MutexGuard<'_, Option<(Lease, u32)>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Until all pools tick the next time: together, so that a quiet process is woken once for all of them.
+fn until_tick() -> Duration {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let passed = FIRST.get_or_init(Instant::now).elapsed().as_millis() % TICK.as_millis();
+    TICK.saturating_sub(Duration::from_millis(u64::try_from(passed).unwrap_or(0)))
 }
 
 /// Counts a call that waits.

@@ -11,7 +11,7 @@ use tokio::select;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
-use super::body::{Events, MESSAGE};
+use super::events::{Events, MESSAGE};
 use super::judge::Away;
 use super::pool::Pool;
 use super::{CLOSED, Http, query_of};

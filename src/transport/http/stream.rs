@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::Http;
 use super::asking::Asking;
-use super::body::Events;
+use super::events::Events;
 use super::head::What;
 use super::judge::Verdict;
 use crate::transport::Failure;

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use http_body_util::BodyExt;
+use hyper::Method;
+
 use super::said;
 use crate::support::{Act, Client, Ending, Fake, Relay, Reply, Script, World, entries, file, join};
 
@@ -46,8 +49,9 @@ async fn fault_076_an_answer_that_breaks_off_fails_its_call_alone() {
 #[tokio::test]
 async fn fault_076_a_network_that_cuts_fails_the_calls_on_it_alone() {
     let up = Fake::http(Script {
-        call: Arc::new(|_| {
-            Reply::Result(format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, "x".repeat(1 << 20)))
+        call: Arc::new(|seen| {
+            let size = if seen.text.contains("long") { 1 << 20 } else { 1 << 17 };
+            Reply::Result(format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, "x".repeat(size)))
         }),
         ..Script::default()
     });
@@ -56,13 +60,18 @@ async fn fault_076_a_network_that_cuts_fails_the_calls_on_it_alone() {
         World::start(&file("", &entries(&[("up", relay.entry(r#", "timeout": "2s""#))]))).await.ready().await;
     let client = Client::open(&world, "/mcp").await;
     for ending in [Ending::Close, Ending::HalfClose, Ending::Reset] {
-        relay.weather(|weather| weather.cut = Some((1 << 19, ending)));
+        relay.weather(|weather| weather.cut = Some((1 << 16, ending)));
         let broken = client.call("who_mcp_up", "{}").await;
         assert_eq!(broken["result"]["isError"], true, "{ending:?}");
+        // What passes as it comes breaks off as it comes.
+        relay.weather(|weather| weather.cut = Some((1 << 19, ending)));
+        let long = client.request("who_mcp_up", r#"{"how":"long"}"#);
+        let response = client.send(Method::POST, long).await;
+        assert!(response.into_body().collect().await.is_err(), "{ending:?}");
         relay.weather(|weather| weather.cut = None);
-        assert_eq!(said(&client.call("who_mcp_up", "{}").await).len(), 1 << 20, "{ending:?}");
+        assert_eq!(said(&client.call("who_mcp_up", "{}").await).len(), 1 << 17, "{ending:?}");
     }
-    assert_eq!(up.seen_of("tools/call").len(), 6, "a call was sent twice");
+    assert_eq!(up.seen_of("tools/call").len(), 9, "a call was sent twice");
 }
 
 #[tokio::test]

@@ -15,8 +15,9 @@ pub use script::{Random, play};
 pub type Target = fn(&[u8]) -> Result<(), String>;
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("envelope", messages::envelope),
+    ("passage", messages::passage),
     ("events", messages::events),
     ("stdio", doors::stdio),
     ("names", names::names),

@@ -9,7 +9,7 @@ use trunkline::mcp::{
     self, Answer, Envelope, Filter, Mirror, ParamHeader, Retry, Revision, Round, Shown, meta, method,
 };
 use trunkline::session::Keyring;
-use trunkline::wire::{self, Edit, Message, SseDecoder, every_member};
+use trunkline::wire::{self, Edit, Kind, Message, Passage, SseDecoder, every_member};
 
 pub(crate) fn must(holds: bool, what: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what.to_owned()) }
@@ -68,6 +68,45 @@ pub(crate) fn envelope(input: &[u8]) -> Result<(), String> {
     }
     drop((read.map(|read| read.is_ok()), mcp::missing_envelope(&message)));
     Ok(())
+}
+
+/// Long results: what passes is what splicing the whole gives, whatever the cuts, and nothing that answers another passes.
+pub(crate) fn passage(input: &[u8]) -> Result<(), String> {
+    let whole = passed(input, input.len().max(1));
+    for size in [1, 2, 5] {
+        must(passed(input, size) == whole, "another cut passes otherwise")?;
+    }
+    let message = parse(input.to_vec());
+    let ours = message.filter(|message| message.kind() == Kind::Result && message.number() == Some(7));
+    let Some(message) = ours else {
+        // Of what is inside only the brackets count, so what passes need not be JSON; but what is, answers its request.
+        let passed = whole.and_then(|passed| Message::parse(passed.into(), 128).ok());
+        return must(passed.is_none(), "what is no answer passes as one");
+    };
+    must(is_opening(input, &message), "it opens otherwise")?;
+    let spliced = message.splice(&mut [(message.id_span().unwrap_or_default(), b"\"c\"")]);
+    must(whole.as_deref() == Some(spliced.trim_ascii_end()), "it passes otherwise than it is spliced")
+}
+
+/// `input` in pieces of `size` bytes under the id `"c"`, where it is an answer to 7.
+fn passed(input: &[u8], size: usize) -> Option<Vec<u8>> {
+    let mut passage = Passage::new(7, "\"c\"".into(), 128);
+    let mut out = Vec::new();
+    for piece in input.chunks(size) {
+        passage.pass(&Bytes::copy_from_slice(piece), &mut out).ok()?;
+    }
+    out.push(passage.end().ok()?);
+    Some(out.concat())
+}
+
+/// Whether every start of `input` tells what the whole is, or nothing.
+fn is_opening(input: &[u8], message: &Message) -> bool {
+    (0..input.len().min(64)).all(|end| {
+        let opening = Message::opening(Bytes::copy_from_slice(input.get(..end).unwrap_or_default()));
+        opening.is_none_or(|opening| {
+            opening.kind() == message.kind() && opening.id().is_none_or(|id| Some(id) == message.id())
+        })
+    })
 }
 
 fn edited(message: &Message, edits: &[Edit]) -> Result<Message, String> {

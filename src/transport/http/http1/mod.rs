@@ -165,9 +165,12 @@ impl Http1 {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.came.reserve(self.step);
+        // What is taken out shares the room with what comes next: a piece of its own for each read would keep more than it has.
+        if self.came.capacity() - self.came.len() < self.step / 4 {
+            self.came.reserve(self.step);
+        }
         let read = ready!(pin!(self.io.read_buf(&mut self.came)).poll(cx))?;
-        if read >= self.step {
+        if read >= self.step / 4 {
             self.step = STEP.1.min(self.step * 2);
         }
         Poll::Ready(Ok(read))
