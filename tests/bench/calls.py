@@ -84,8 +84,8 @@ def print_table(rows):
     print()
 
 
-def calls(bench):
-    """Measures, prints, and gives what is below the gate. With --quick that is what stays below it at full length."""
+def calls(bench, check):
+    """Measures, prints, and gives what is below the gate. Of a quick `check` that is what stays below it at full length."""
     number, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if bench.quick else (ROUNDS, SECONDS)
     print(f"bench: {number} rounds of {seconds} s, echo of {TEXT_BYTES} bytes, {os.cpu_count()} cores", flush=True)
     with bench.stage() as stage:
@@ -96,7 +96,7 @@ def calls(bench):
         if bench.report.busy > BUSY:
             print(f"bench: warning: other programs took {bench.report.busy:.0%} of the processors: repeat this when they rest")
         below = [row for row in rows if row["bound"] < GATE[row["concurrency"]]]
-        if below and bench.quick:
+        if below and bench.quick and check:
             # Short rounds scatter: what they put below the gate is measured at full length, and that counts.
             print("bench: below the gate, so again at full length: " + told(below), flush=True)
             again = table(bench, stage, them, [row["concurrency"] for row in below], ROUNDS, SECONDS)

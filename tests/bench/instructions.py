@@ -1,8 +1,10 @@
 """How many instructions of trunkline a call takes: no clock, so hardly any noise.
 
 trunkline runs under callgrind on one processor, so that it makes as few threads as it can. After N calls and after 2N
-more its counter is read; the difference of the two, divided by N, is what a call takes, without opening and closing.
-What the kernel does is not counted.
+more, in the same time, its counter is read; the difference of the two, divided by N, is what a call takes, without
+opening, closing, and what goes on by the clock. So that chance decides nothing, a call begins when the last is long
+over, and the upstream takes a millisecond: trunkline has always gone to sleep when the next bytes come. What the kernel
+does is not counted.
 """
 
 import contextlib
@@ -10,13 +12,14 @@ import os
 import shutil
 import statistics
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from meter import TOOL
 from stage import Failure
 
-CALLS, WARM, PASSES = 400, 200, 3
+CALLS, SECONDS, PASSES = 200, 1.2, 3
 START_SECONDS = 60  # valgrind takes its time
 
 
@@ -26,13 +29,15 @@ class Scene:
     load: dict = field(default_factory=dict)
     servers: int = 1
     sessions: int = 0
+    settle: int = 0  # seconds before it begins
 
 
 # What is kept in the file beside this one and held to it.
 SCENES = {"call": Scene(), "sessions": Scene(("--sessions",)), "modern": Scene(("--modern",), {"speak": "modern"}),
           "sse": Scene(("--sse",))}
 # 10,000 sessions would take half a minute to open here; that more of them change nothing shows with 1,000, too.
-GROWTH = {"call": Scene(), "servers-100": Scene(servers=100), "sessions-1000": Scene(sessions=1000)}
+GROWTH = {"call": Scene(), "servers-100": Scene(servers=100, settle=20),  # after a start lists are looked at again
+          "sessions-1000": Scene(sessions=1000)}
 
 
 def count(bench, scenes):
@@ -49,7 +54,7 @@ def count(bench, scenes):
 
 def of_scene(bench, name, scene, core):
     with bench.stage() as stage:
-        _, at = stage.start_bound("upstream", *scene.upstream)
+        _, at = stage.start_bound("upstream", "--delay", 1, *scene.upstream)
         names = ["up", *(f"up{n}" for n in range(1, scene.servers))]
         config = {"mcpServers": {name: {"url": f"http://{at}/mcp"} for name in names}}
         out = stage.folder / f"callgrind-{name}"
@@ -58,8 +63,12 @@ def of_scene(bench, name, scene, core):
         crowd = stage.crowd("sessions", listen, scene.sessions) if scene.sessions else contextlib.nullcontext()
         with crowd:
             counter = Counter(process.pid, out)
-            after = lambda calls: (stage.load("call", listen, None, TOOL, warm=0, count=calls, **scene.load), counter.read())[1]
-            after(WARM)
+            def after(calls):
+                stage.load("call", listen, None, TOOL, warm=0, count=calls, rate=calls / SECONDS, **scene.load)
+                return counter.read()
+
+            after(CALLS)
+            time.sleep(scene.settle)
             return statistics.median((after(2 * CALLS) - after(CALLS)) / CALLS for _ in range(PASSES))
 
 
