@@ -57,7 +57,9 @@ def of_scene(bench, name, scene, core):
         _, at = stage.start_bound("upstream", "--delay", 1, *scene.upstream)
         names = ["up", *(f"up{n}" for n in range(1, scene.servers))]
         config = {"mcpServers": {name: {"url": f"http://{at}/mcp"} for name in names}}
-        out = stage.folder / f"callgrind-{name}"
+        # Not beside the configuration: trunkline looks at that again whenever something is written there.
+        out = stage.folder / "dumps" / name
+        out.parent.mkdir(exist_ok=True)
         before = ["taskset", "-c", core, "valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
         process, listen, _ = stage.start_configured(f"counted-{name}", "warn", config, before, START_SECONDS)
         crowd = stage.crowd("sessions", listen, scene.sessions) if scene.sessions else contextlib.nullcontext()
