@@ -57,26 +57,76 @@ class Stage:
         process, listen, _ = self.start_configured(name, log, {"mcpServers": {"up": {"url": f"http://{upstream}/mcp"}}})
         return process, listen
 
-    def start_configured(self, name, log, config):
-        """Starts trunkline with `config` and waits until it says that it is ready; its process, endpoint and admin."""
-        listen, admin = free_addresses(2)
-        config = {"listen": listen, "admin": {"listen": admin}} | config
+    def spawn(self, name, log, config, before=()):
+        """Starts trunkline with `config`, behind the words `before`, and does not wait."""
         file = self.folder / f"{name}.yaml"
         file.write_text(json.dumps(config))  # JSON is YAML
-        program = OTHER or self.programs / "trunkline"
-        process = self.start(name, [program, "--config", file, "--log", log])
-        deadline = time.monotonic() + START_SECONDS
+        return self.start(name, [*before, OTHER or self.programs / "trunkline", "--config", file, "--log", log])
+
+    def start_configured(self, name, log, config, before=(), patience=START_SECONDS):
+        """Starts trunkline with `config` and waits until it says that it is ready; its process, endpoint and admin."""
+        listen, admin = free_addresses(2)
+        process = self.spawn(name, log, {"listen": listen, "admin": {"listen": admin}} | config, before)
+        deadline = time.monotonic() + patience
         while not (answers(admin, "startz") and answers(admin, "readyz")):
             if process.poll() is not None:
                 raise Failure(f"trunkline ended with {process.returncode}: {self.last_words(name)}")
             if time.monotonic() > deadline:
-                raise Failure(f"trunkline not ready in {START_SECONDS} s: {self.last_words(name)}")
+                raise Failure(f"trunkline not ready in {patience} s: {self.last_words(name)}")
             time.sleep(0.02)
         return process, listen, admin
+
+    def load(self, mode, address, secs, tool="echo_mcp_up", background=False, may_fail=False, **options):
+        """A run of the load generator: its figures, or the process whose `figures` are asked for later."""
+        options = {"url": f"http://{address}/mcp", "secs": secs, "tool": tool} | options
+        command = [self.programs / "load", mode, *flags(options)]
+        process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=os.environ | {"RUST_LIB_BACKTRACE": "0"})
+        self.stack.callback(end, process)
+        return process if background else figures(process, may_fail, 60 + (secs or 240))
+
+    @contextlib.contextmanager
+    def crowd(self, mode, address, count, **options):
+        """A crowd that is in; it goes at the end, and then nothing of it may be lost."""
+        options = {"url": f"http://{address}/mcp", "count": count} | options
+        process = self.start("crowd", [self.programs / "crowd", mode, *flags(options)], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+        first = json.loads(process.stdout.readline() or "null")
+        if first is None or first["errors"]:
+            raise Failure(f"{mode}: {first or self.last_words('crowd')}")
+        yield first
+        process.stdin.close()
+        last = json.loads(process.stdout.readline() or "null")
+        if last is None or last["errors"]:
+            raise Failure(f"{mode} at the end: {last}")
 
     def last_words(self, name):
         lines = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines()
         return " / ".join(lines[-5:]) or "it said nothing"
+
+
+def flags(options):
+    """Command line flags; True is a flag without a value, None is none."""
+    for key, value in options.items():
+        if value is None:
+            continue
+        yield f"--{key.replace('_', '-')}"
+        if value is not True:
+            yield value
+
+
+def figures(process, may_fail=False, timeout=600):
+    """What a run of the load generator has told; a wrong answer fails."""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Failure("load: a call was never answered") from None
+    if not out:
+        raise Failure("load: " + " ".join(err.split()))
+    told = json.loads(out)
+    if process.returncode and not may_fail:
+        raise Failure(f"load: {told['errors']} errors, the first: {told['first_error']}")
+    return told
 
 
 def end(process):

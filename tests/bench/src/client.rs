@@ -47,6 +47,13 @@ impl Target {
         Ok(stream)
     }
 
+    /// The same server at another path, which may be told as a whole URL.
+    pub fn at(&self, url: &str) -> anyhow::Result<Self> {
+        let url: Uri = url.parse().context("not a URL")?;
+        let path = url.path_and_query().map_or("/", PathAndQuery::as_str).parse()?;
+        Ok(Self { path, ..self.clone() })
+    }
+
     /// The path and what follows it.
     pub fn path(&self) -> &str {
         self.path.path_and_query().map_or("/", PathAndQuery::as_str)

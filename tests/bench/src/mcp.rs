@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 use bytes::Bytes;
+use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -65,20 +66,37 @@ pub struct Meta<'a> {
     pub progress_token: Option<&'a RawValue>,
 }
 
-/// A result as pieces: `result` must be JSON on one line.
-pub fn result(id: &RawValue, result: impl IntoIterator<Item = Bytes>) -> VecDeque<Bytes> {
-    let mut pieces = VecDeque::from([format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#).into()]);
-    pieces.extend(result);
-    pieces.push_back(Bytes::from_static(b"}"));
-    pieces
+/// How a server writes its results.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct Manner {
+    /// Write the id of an answer behind its result: a proxy must cope with either.
+    #[arg(long)]
+    pub id_last: bool,
+    /// Speak 2026-07-28 only, instead of the revisions with a handshake.
+    #[arg(long)]
+    pub modern: bool,
 }
 
-/// The answer of `echo`, in one piece: it is the path that is measured.
-pub fn echo(id: &RawValue, message: &RawValue) -> VecDeque<Bytes> {
-    let text = format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":{message}}}]}}}}"#
-    );
-    VecDeque::from([text.into()])
+impl Manner {
+    /// A result as pieces: `members` must be those of a JSON object, on one line.
+    pub fn result(self, id: &RawValue, members: impl IntoIterator<Item = Bytes>) -> VecDeque<Bytes> {
+        let kind = if self.modern { r#""resultType":"complete","# } else { "" };
+        let (head, tail) = if self.id_last {
+            (format!(r#"{{"jsonrpc":"2.0","result":{{{kind}"#), format!(r#"}},"id":{id}}}"#))
+        } else {
+            (format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{kind}"#), "}}".to_owned())
+        };
+        let mut pieces = VecDeque::from([head.into()]);
+        pieces.extend(members);
+        pieces.push_back(tail.into());
+        pieces
+    }
+
+    /// The answer of `echo`, in one piece: it is the path that is measured.
+    pub fn echo(self, id: &RawValue, message: &RawValue) -> VecDeque<Bytes> {
+        let text = format!(r#""content":[{{"type":"text","text":{message}}}]"#);
+        VecDeque::from([self.result(id, [text.into()]).into_iter().flatten().collect::<Vec<u8>>().into()])
+    }
 }
 
 /// An error answer; without an id when the request's could not be read.
@@ -111,11 +129,12 @@ pub const TOOLS: [(&str, &str); 4] = [
     ("progress", r#"{"steps":{"type":"integer"},"ms":{"type":"integer"}}"#),
 ];
 
-/// The result of `tools/list` with `count` tools: the four above, then `tool_005` and so on.
-pub fn tool_list(count: usize) -> Bytes {
+/// The members of a result of `tools/list` with `count` tools: the four above, then `tool_005` and so on.
+pub fn tool_list(count: usize, manner: Manner) -> Bytes {
     let fillers = (TOOLS.len() + 1..).map(|n| (format!("tool_{n:03}"), r#"{"query":{"type":"string"}}"#));
     let named = TOOLS.iter().map(|&(name, properties)| (name.to_owned(), properties));
-    let mut text = String::from(r#"{"tools":["#);
+    let mut text = String::from(if manner.modern { r#""ttlMs":600000,"cacheScope":"public","# } else { "" });
+    text.push_str(r#""tools":["#);
     for (n, (name, properties)) in named.chain(fillers).take(count).enumerate() {
         let comma = if n == 0 { "" } else { "," };
         let about = "A tool of the benchmark's upstream; its description is about as long as a usual one.";
@@ -123,6 +142,6 @@ pub fn tool_list(count: usize) -> Bytes {
         // Writing to a String cannot fail.
         write!(text, r#"{comma}{{"name":"{name}","description":"{about}","inputSchema":{schema}}}"#).ok();
     }
-    text.push_str("]}");
+    text.push(']');
     text.into()
 }

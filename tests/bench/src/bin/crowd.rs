@@ -158,7 +158,7 @@ impl Crowd {
             tokio::select! {
                 () = self.end() => return Ok(()),
                 () = sleep(every) => {
-                    let (head, _, _) = session.request("ping", "{}").await?;
+                    let (head, _, _) = session.request("ping", "").await?;
                     ensure!(head.status.is_success(), "a ping: status {}", head.status);
                 }
             }

@@ -17,7 +17,7 @@ use hyper::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
-use trunkline_bench::answer::{Busy, List, check_text};
+use trunkline_bench::answer::{Busy, Known, check_text, check_tools, read};
 use trunkline_bench::client::Target;
 use trunkline_bench::process::{Usage, Watched};
 use trunkline_bench::session::Session;
@@ -35,8 +35,19 @@ enum Mode {
     Blob,
     /// List the tools (the first page).
     List,
-    /// Open a session and close it.
+    /// Open a session; it is closed outside the turn.
     Open,
+}
+
+/// How the client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Speech {
+    /// Streamable HTTP after a handshake, up to 2025-11-25.
+    Handshake,
+    /// 2026-07-28, which has no sessions.
+    Modern,
+    /// HTTP+SSE, the transport of 2024-11-05.
+    Older,
 }
 
 /// Closed-loop load on an MCP endpoint; prints one JSON line.
@@ -68,6 +79,15 @@ struct Options {
     /// How many turns a second all workers together take at most; as many as they can where it is not said.
     #[arg(long)]
     rate: Option<f64>,
+    /// With `--rate`: open loop. No turn is left out, and the clock of one that had to wait starts when it was due.
+    #[arg(long, requires = "rate")]
+    open: bool,
+    /// `blob`: read every answer as a client would, instead of comparing it with the first one.
+    #[arg(long)]
+    read: bool,
+    /// What to speak.
+    #[arg(long, value_enum, default_value_t = Speech::Handshake)]
+    speak: Speech,
     /// All workers are one client: they share the session of the first.
     #[arg(long)]
     share: bool,
@@ -172,7 +192,9 @@ struct Worker {
     turn: u64,
     /// What every text ends with.
     filler: String,
-    list: Option<List>,
+    /// The answer that all are alike, where they are.
+    known: Known,
+    tools: Option<usize>,
 }
 
 impl Worker {
@@ -183,13 +205,19 @@ impl Worker {
             Mode::Blob => options.bytes,
             Mode::List | Mode::Open => 0,
         };
-        Ok(Self { options, session, shared, number, turn: 0, filler: "x".repeat(length), list: None })
+        let filler = "x".repeat(length);
+        Ok(Self { options, session, shared, number, turn: 0, filler, known: Known::default(), tools: None })
     }
 
     async fn connect(options: &Options, shared: Option<&HeaderMap>, number: u64) -> anyhow::Result<Session> {
-        let mut session = Session::connect(Target::try_from(&options.url)?).await?;
+        let target = Target::try_from(&options.url)?;
+        let mut session = match options.speak {
+            Speech::Older => Session::connect_older(&target).await?,
+            Speech::Handshake | Speech::Modern => Session::connect(target).await?,
+        };
         match shared {
             Some(shared) => session.join(shared, number),
+            None if options.speak == Speech::Modern => session.modern(),
             None if matches!(options.mode, Mode::Open) => {}
             None => drop(session.open().await?),
         }
@@ -203,8 +231,17 @@ impl Worker {
         let apart = Duration::try_from_secs_f64(f64::from(workers) / rate)?;
         let number = u32::try_from(self.number)?;
         let mut pace = interval_at(Instant::now() + apart * (number % workers) / workers, apart);
-        pace.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let missed = if self.options.open { MissedTickBehavior::Burst } else { MissedTickBehavior::Skip };
+        pace.set_missed_tick_behavior(missed);
         Ok(Some(pace))
+    }
+
+    /// Waits for the next turn; when its clock starts. That a timer rings late is not the server's affair.
+    async fn due(&self, pace: Option<&mut Interval>) -> Instant {
+        let Some(pace) = pace else { return Instant::now() };
+        let before = Instant::now();
+        let due = pace.tick().await;
+        if self.options.open && due < before { due } else { Instant::now() }
     }
 
     /// Takes turns until `limit`, or until nothing but errors come.
@@ -212,10 +249,7 @@ impl Worker {
         let mut errors_in_a_row = 0;
         let (mut pace, tally) = (self.pace()?, &tallies.right);
         while errors_in_a_row < MOST_ERRORS_IN_A_ROW {
-            if let Some(pace) = &mut pace {
-                pace.tick().await;
-            }
-            let started = Instant::now();
+            let started = self.due(pace.as_mut()).await;
             if !limit.allows(started) {
                 break;
             }
@@ -223,6 +257,9 @@ impl Worker {
             let Err(error) = turn else {
                 tally.right(started.elapsed());
                 errors_in_a_row = 0;
+                if matches!(self.options.mode, Mode::Open) {
+                    self.session.close().await?;
+                }
                 continue;
             };
             if let (Some(back_off), true) = (self.options.back_off, error.is::<Busy>()) {
@@ -247,24 +284,24 @@ impl Worker {
             Mode::Call => {
                 self.turn += 1;
                 let text = format!("{:06}-{:012}-{}", self.number, self.turn, self.filler);
-                let arguments = format!(r#"{{"message":"{text}"}}"#);
-                self.session.call(tool, &arguments, |outcome| check_text(outcome, &text)).await
+                let (head, body, id) = self.session.call(tool, &format!(r#"{{"message":"{text}"}}"#)).await?;
+                check_text(&read(&head, &body, id)?, &text)
             }
             Mode::Blob => {
                 let arguments = format!(r#"{{"bytes":{}}}"#, self.options.bytes);
-                self.session.call(tool, &arguments, |outcome| check_text(outcome, &self.filler)).await
+                let (head, body, id) = self.session.call(tool, &arguments).await?;
+                if self.options.read {
+                    return check_text(&read(&head, &body, id)?, &self.filler);
+                }
+                self.known.check((&head, &body, id), |outcome| check_text(outcome, &self.filler))
             }
             Mode::List => {
-                let (head, body, id) = self.session.request("tools/list", "{}").await?;
-                match &self.list {
-                    Some(list) => list.check(&head, &body, id)?,
-                    None => self.list = Some(List::first(&head, &body, id)?),
-                }
-                Ok(())
+                let (head, body, id) = self.session.request("tools/list", "").await?;
+                self.known.check((&head, &body, id), |outcome| check_tools(outcome, &mut self.tools))
             }
             Mode::Open => {
                 ensure!(self.session.open().await?, "the server mints no sessions");
-                self.session.close().await
+                Ok(())
             }
         }
     }

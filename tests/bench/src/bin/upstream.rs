@@ -1,6 +1,6 @@
-//! A fast MCP server over streamable HTTP, to stand behind what is measured.
+//! A fast MCP server over streamable HTTP or stdio, to stand behind what is measured.
 //!
-//! It is there to cost little: one thread, no JSON tree, lists rendered once. Prints its address first.
+//! It is there to cost little: one thread, no JSON tree, lists rendered once. Over HTTP it prints its address first.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashSet, VecDeque};
@@ -16,25 +16,26 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use serde_json::value::RawValue;
 use tokio::time::{Instant, interval_at, sleep};
-use trunkline_bench::mcp::{self, Params};
+use trunkline_bench::mcp::{self, Manner};
 use trunkline_bench::pieces::Pieces;
-use trunkline_bench::{NEWEST, REVISIONS, net};
+use trunkline_bench::server::{MOST_BYTES, Reply, Server};
+use trunkline_bench::{net, stdio};
 
-/// A request above this is refused; a blob above it as well.
-const MOST_BYTES: usize = 32 << 20;
 /// So that a client that never ends its sessions cannot fill the memory.
 const MOST_SESSIONS: usize = 1_000_000;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// A fast MCP server (2024-11-05 … 2025-11-25) at /mcp with the tools echo, blob, sleep and progress.
+/// A fast MCP server (2024-11-05 … 2026-07-28) at /mcp with the tools echo, blob, sleep and progress.
 #[derive(Debug, Parser)]
 struct Options {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     addr: SocketAddr,
+    /// Serve standard input and output instead.
+    #[arg(long, conflicts_with_all = ["sessions", "sse", "delay"])]
+    stdio: bool,
     /// How many tools the list holds.
     #[arg(long, default_value_t = 10)]
     tools: usize,
@@ -42,18 +43,19 @@ struct Options {
     #[arg(long, default_value_t = 0)]
     delay: u64,
     /// Mint sessions and insist on them.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "modern")]
     sessions: bool,
     /// Answer requests by event streams instead of JSON.
     #[arg(long)]
     sse: bool,
+    #[command(flatten)]
+    manner: Manner,
 }
 
 #[derive(Debug)]
 struct Upstream {
     options: Options,
-    list: Bytes,
-    filler: Bytes,
+    server: Server,
     minted: AtomicU64,
     open: Mutex<HashSet<u64>>,
 }
@@ -61,14 +63,13 @@ struct Upstream {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
+    let server = Server::new(options.tools, options.manner);
+    if options.stdio {
+        // Nothing else runs in this process, so it may block.
+        return stdio::serve(&server, std::io::stdin().lock(), std::io::stdout().lock());
+    }
     let listener = net::listen(options.addr).await?;
-    let upstream = Arc::new(Upstream {
-        list: mcp::tool_list(options.tools),
-        filler: vec![b'x'; MOST_BYTES].into(),
-        minted: AtomicU64::new(0),
-        open: Mutex::default(),
-        options,
-    });
+    let upstream = Arc::new(Upstream { server, minted: AtomicU64::new(0), open: Mutex::default(), options });
     net::serve(listener, move |request| Arc::clone(&upstream).serve(request)).await
 }
 
@@ -99,37 +100,36 @@ impl Upstream {
         let Ok(message) = serde_json::from_slice::<mcp::Request<'_>>(&body) else {
             return json(StatusCode::BAD_REQUEST, mcp::error(None, -32700, "not a JSON-RPC message"));
         };
-        if message.method == "initialize" {
-            return self.initialize(message.id, &message.params);
-        }
-        if let Err(status) = self.session(&head.headers) {
+        let opens = message.method == "initialize" && !self.server.is_modern();
+        if let Err(status) = if opens { Ok(None) } else { self.session(&head.headers) } {
             return bare(status);
         }
-        let Some(id) = message.id else { return bare(StatusCode::ACCEPTED) };
-        match &*message.method {
-            "tools/call" => self.call(id, &message.params).await,
-            "tools/list" => self.send(mcp::result(id, [self.list.clone()])),
-            "ping" => self.send(mcp::result(id, [Bytes::from_static(b"{}")])),
-            _ => self.send(mcp::error(Some(id), -32601, "no such method")),
+        if self.options.delay > 0 && message.method == "tools/call" {
+            sleep(Duration::from_millis(self.options.delay)).await;
         }
+        let answer = match self.server.answer(&message) {
+            None => bare(StatusCode::ACCEPTED),
+            Some(Reply::Now(pieces)) => self.send(pieces),
+            Some(Reply::After(time, pieces)) => {
+                sleep(time).await;
+                self.send(pieces)
+            }
+            Some(Reply::Events(stream, apart)) => {
+                events(stream, Some(interval_at(Instant::now() + apart, apart)))
+            }
+        };
+        if opens && self.options.sessions { self.mint(answer) } else { answer }
     }
 
-    fn initialize(&self, id: Option<&RawValue>, params: &Params<'_>) -> Answer {
-        let Some(id) = id else { return bare(StatusCode::BAD_REQUEST) };
-        let asked = params.protocol_version.as_deref().unwrap_or(NEWEST);
-        let revision = if REVISIONS.contains(&asked) { asked } else { NEWEST };
-        let server = r#""capabilities":{"tools":{}},"serverInfo":{"name":"bench-upstream","version":"1"}"#;
-        let result = format!(r#"{{"protocolVersion":"{revision}",{server}}}"#);
-        let mut answer = self.send(mcp::result(id, [result.into()]));
-        if self.options.sessions {
-            let session = self.minted.fetch_add(1, Ordering::Relaxed);
-            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            if open.len() >= MOST_SESSIONS {
-                return bare(StatusCode::SERVICE_UNAVAILABLE);
-            }
-            open.insert(session);
-            answer.headers_mut().insert("mcp-session-id", session.into());
+    /// Opens a session and tells its id with the answer.
+    fn mint(&self, mut answer: Answer) -> Answer {
+        let session = self.minted.fetch_add(1, Ordering::Relaxed);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= MOST_SESSIONS {
+            return bare(StatusCode::SERVICE_UNAVAILABLE);
         }
+        open.insert(session);
+        answer.headers_mut().insert("mcp-session-id", session.into());
         answer
     }
 
@@ -155,50 +155,10 @@ impl Upstream {
         }
     }
 
-    async fn call(&self, id: &RawValue, params: &Params<'_>) -> Answer {
-        if self.options.delay > 0 {
-            sleep(Duration::from_millis(self.options.delay)).await;
-        }
-        let arguments = &params.arguments;
-        match (params.name.as_deref(), arguments.message) {
-            (Some("echo"), Some(message)) if message.get().starts_with('"') => {
-                self.send(mcp::echo(id, message))
-            }
-            (Some("blob"), _) if arguments.bytes <= MOST_BYTES => {
-                let text = self.filler.slice(..arguments.bytes);
-                let head = Bytes::from_static(br#"{"content":[{"type":"text","text":""#);
-                self.send(mcp::result(id, [head, text, Bytes::from_static(br#""}]}"#)]))
-            }
-            (Some("sleep"), _) => {
-                sleep(Duration::from_millis(arguments.ms)).await;
-                self.send(mcp::result(id, [done()]))
-            }
-            (Some("progress"), _) => progress(id, params),
-            _ => self.send(mcp::error(Some(id), -32602, "no such tool, or not its arguments")),
-        }
-    }
-
     /// Answers a request in the form that was asked for at start.
     fn send(&self, message: VecDeque<Bytes>) -> Answer {
         if self.options.sse { events(mcp::event(message), None) } else { json(StatusCode::OK, message) }
     }
-}
-
-/// `steps` notifications, `ms` apart, then the answer; without a token only the answer.
-fn progress(id: &RawValue, params: &Params<'_>) -> Answer {
-    let mut stream = VecDeque::new();
-    if let Some(token) = params.meta.progress_token {
-        let steps = params.arguments.steps.min(10_000);
-        stream.extend((1..=steps).map(|step| mcp::progress(token, step, steps)));
-    }
-    let answer = mcp::event(mcp::result(id, [done()]));
-    stream.push_back(answer.into_iter().flatten().collect::<Vec<u8>>().into());
-    let apart = Duration::from_millis(params.arguments.ms.max(1));
-    events(stream, Some(interval_at(Instant::now() + apart, apart)))
-}
-
-fn done() -> Bytes {
-    Bytes::from_static(br#"{"content":[{"type":"text","text":"done"}]}"#)
 }
 
 fn bare(status: StatusCode) -> Answer {
