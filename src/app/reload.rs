@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use tokio::signal::unix::Signal;
 
 use super::kept_key;
-use super::load::Origin;
+use super::load::{Origin, Seen};
 use super::mount;
 use super::serve::tell;
 use super::watch::Watch;
@@ -33,6 +33,8 @@ pub(super) struct Reload {
     refused: Option<String>,
     /// What there is to say of where the file is mounted.
     mounted: Option<String>,
+    /// What the last reading saw.
+    seen: Seen,
 }
 
 impl Reload {
@@ -45,8 +47,8 @@ impl Reload {
         admin: Arc<Admin>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let (refused, mounted) = (None, None);
-        Self { origin, started, fleet, keys, sessions, admin, metrics, tls: None, refused, mounted }
+        let (refused, mounted, seen) = (None, None, Seen::default());
+        Self { origin, started, fleet, keys, sessions, admin, metrics, tls: None, refused, mounted, seen }
     }
 
     /// Watches the file that gave `first`, and `hangup`, for ever.
@@ -68,6 +70,7 @@ impl Reload {
             if let Some(parsed) = self.read() {
                 if parsed.files != files {
                     files.clone_from(&parsed.files);
+                    self.seen = Seen::default(); // it is read again once they are watched
                     continue;
                 }
                 self.apply(parsed).await;
@@ -79,8 +82,14 @@ impl Reload {
         }
     }
 
+    /// What the file says, if that is something else than before.
     fn read(&mut self) -> Option<Parsed> {
-        match self.origin.load() {
+        if self.seen.is_still_so() {
+            return None;
+        }
+        let (loaded, seen) = self.origin.load_and_see();
+        self.seen = seen;
+        match loaded {
             Ok(parsed) => Some(parsed),
             Err(error) => {
                 let told = error.to_string();

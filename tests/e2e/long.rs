@@ -1,6 +1,7 @@
 //! Results that are too long to be held pass through as they come.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -66,7 +67,9 @@ fn server(gate: &CancellationToken) -> Fake {
             }
             "gate" => vec![
                 head(&format!("content-length: {}\r\n", text.len())),
-                Act::bytes(one),
+                Act::bytes("{"),
+                Act::Rest(Duration::from_millis(20)), // what it is stands in a later packet
+                Act::bytes(one.get(1..).unwrap().to_vec()),
                 Act::Wait(gate.clone()),
                 Act::bytes(two),
             ],

@@ -12,6 +12,9 @@ use crate::memory::Held;
 use crate::transport::Failure;
 use crate::wire::grow;
 
+/// Within so many bytes a message shows what it is.
+const OPENING: usize = 1 << 10;
+
 /// A body that is collected up to a limit.
 #[derive(Debug)]
 pub(super) struct Whole {
@@ -44,7 +47,7 @@ impl Whole {
                 return Err(Failure::NoRoom);
             }
             self.keep(chunk, announced);
-            if len as u64 + self.body.announced() > long as u64 {
+            if len >= OPENING && len as u64 + self.body.announced() > long as u64 {
                 return Ok(Came::Start(self.so_far()));
             }
         }
