@@ -318,7 +318,7 @@ impl Keeper {
     async fn drain(&self, ready: &Arc<Ready>, mut ear: Ear) {
         let drained = pin!(async {
             if self.upstream.closing.is_cancelled() {
-                return; // whoever closes everything has drained the calls before
+                return ready.last_words().await; // whoever closes everything has drained the calls before
             }
             sleep(LATE_CALLS).await;
             ready.calls.close();

@@ -194,6 +194,14 @@ impl State {
 }
 
 impl Ready {
+    /// Waits, at the end of the process, for the calls that were broken off to tell their servers so. Any that have other
+    /// reasons to last do not hold it up for long.
+    pub(super) async fn last_words(&self) {
+        const LAST_WORDS: Duration = Duration::from_millis(250);
+        self.calls.close();
+        drop(timeout(LAST_WORDS, self.calls.wait()).await);
+    }
+
     /// Whether it is of the era without handshakes and sessions.
     pub(super) fn is_modern(&self) -> bool {
         self.hello.revision.is_modern()

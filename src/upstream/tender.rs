@@ -283,7 +283,7 @@ impl Tender {
         let upstream = &self.upstream;
         let drained = pin!(async {
             if upstream.closing.is_cancelled() {
-                return;
+                return ready.last_words().await;
             }
             if upstream.stop.is_cancelled() && !self.line.lease.is_cancelled() {
                 sleep(LATE_CALLS).await;
