@@ -339,7 +339,7 @@ impl Passage {
 
 /// What stands behind the last bracket.
 fn rest(bytes: &[u8]) -> Result<(), Malformed> {
-    if bytes.iter().all(u8::is_ascii_whitespace) {
+    if bytes.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
         return Ok(());
     }
     Err(Malformed::NotJson("something stands behind its end".into()))
@@ -442,6 +442,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"result":{]}"#,
             r#"{"jsonrpc":"2.0","id":7,"result":{}}}"#,
             r#"{"jsonrpc":"2.0","id":7,"result":{}} {"#,
+            "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\x0c",
             r#"{"jsonrpc":"2.0","id":7,"result":"}"#,
             &deep,
         ];
